@@ -1,0 +1,3 @@
+//! The `deltafin` command.
+#![forbid(unsafe_code)]
+fn main() {}

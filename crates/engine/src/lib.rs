@@ -1,0 +1,2 @@
+//! Token ids in, token ids out.
+#![forbid(unsafe_code)]

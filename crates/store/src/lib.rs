@@ -1,0 +1,2 @@
+//! Where the bytes of a span live: memory, local shards.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Fixtures and deliberately awkward weights for tests.
+#![forbid(unsafe_code)]

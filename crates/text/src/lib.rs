@@ -1,0 +1,2 @@
+//! Between text and token ids: tokenizer, chat rendering, reply parsing.
+#![forbid(unsafe_code)]
