@@ -1,2 +1,23 @@
-//! Arithmetic on slices with one order of summation on every instruction set.
-#![forbid(unsafe_code)]
+//! Arithmetic on plain slices, the same to the last bit on every instruction set.
+//!
+//! **Promise.** For equal inputs every function returns bit-equal outputs whatever the instruction
+//! set, the number of threads and the number of rows computed together. It follows from three rules:
+//!
+//! 1. A dot product is summed in 16 fp32 lanes by fused multiply-add and then folded 8+8, 4+4, 2+2,
+//!    1+1. Which column goes to which lane is fixed per weight format (see [`Matrix`]).
+//! 2. Blocking decides which (row, position) pairs are computed together, never the order inside one.
+//! 3. `exp`, `tanh` and `sigmoid` are our own polynomials over the same lanes; division and square
+//!    root are the correctly rounded IEEE operations.
+//!
+//! **How.** Every kernel is written once, generic over [`lanes::Lanes`], and instantiated for each
+//! instruction set inside a function that enables it. Only `lanes` and the instantiation macro
+//! contain `unsafe`.
+//!
+//! The crate does no I/O and starts no threads: it is handed an [`Isa`] and a [`Parallel`] pool.
+
+mod isa;
+mod lanes;
+mod parallel;
+
+pub use isa::{Isa, IsaKind, UnknownIsa, UnsupportedIsa};
+pub use parallel::{Kernels, Parallel, Serial};

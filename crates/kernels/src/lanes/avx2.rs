@@ -1,0 +1,119 @@
+//! Lanes 0..7 in one register, 8..15 in another.
+#![allow(unsafe_code, clippy::undocumented_unsafe_blocks)] // SAFETY, once for all: see the trait's contract.
+
+use super::Lanes;
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2;
+
+type F = [__m256; 2];
+type I = [__m256i; 2];
+
+/// Folds eight lanes 4+4, 2+2, 1+1.
+#[inline(always)]
+pub(super) unsafe fn fold8(a: __m256) -> f32 {
+    unsafe {
+        let b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+        let c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+        _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps::<1>(c, c)))
+    }
+}
+
+impl Lanes for Avx2 {
+    type F = F;
+    type I = I;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> F {
+        unsafe { [_mm256_set1_ps(x); 2] }
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> F {
+        unsafe { [_mm256_loadu_ps(p), _mm256_loadu_ps(p.add(8))] }
+    }
+    #[inline(always)]
+    unsafe fn store(v: F, p: *mut f32) {
+        unsafe {
+            _mm256_storeu_ps(p, v[0]);
+            _mm256_storeu_ps(p.add(8), v[1]);
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(a: F, b: F) -> F {
+        unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn sub(a: F, b: F) -> F {
+        unsafe { [_mm256_sub_ps(a[0], b[0]), _mm256_sub_ps(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: F, b: F) -> F {
+        unsafe { [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn div(a: F, b: F) -> F {
+        unsafe { [_mm256_div_ps(a[0], b[0]), _mm256_div_ps(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: F, b: F, c: F) -> F {
+        unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
+    }
+    #[inline(always)]
+    unsafe fn sqrt(a: F) -> F {
+        unsafe { [_mm256_sqrt_ps(a[0]), _mm256_sqrt_ps(a[1])] }
+    }
+    #[inline(always)]
+    unsafe fn max(a: F, b: F) -> F {
+        unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn min(a: F, b: F) -> F {
+        unsafe { [_mm256_min_ps(a[0], b[0]), _mm256_min_ps(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn select_lt(a: F, b: F, x: F, y: F) -> F {
+        unsafe {
+            [
+                _mm256_blendv_ps(y[0], x[0], _mm256_cmp_ps::<_CMP_LT_OQ>(a[0], b[0])),
+                _mm256_blendv_ps(y[1], x[1], _mm256_cmp_ps::<_CMP_LT_OQ>(a[1], b[1])),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn bits(a: F) -> I {
+        unsafe { [_mm256_castps_si256(a[0]), _mm256_castps_si256(a[1])] }
+    }
+    #[inline(always)]
+    unsafe fn from_bits(a: I) -> F {
+        unsafe { [_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(a[1])] }
+    }
+    #[inline(always)]
+    unsafe fn splat_i(x: i32) -> I {
+        unsafe { [_mm256_set1_epi32(x); 2] }
+    }
+    #[inline(always)]
+    unsafe fn add_i(a: I, b: I) -> I {
+        unsafe { [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn and_i(a: I, b: I) -> I {
+        unsafe { [_mm256_and_si256(a[0], b[0]), _mm256_and_si256(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn or_i(a: I, b: I) -> I {
+        unsafe { [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn shl_i<const N: i32>(a: I) -> I {
+        unsafe { [_mm256_slli_epi32::<N>(a[0]), _mm256_slli_epi32::<N>(a[1])] }
+    }
+    #[inline(always)]
+    unsafe fn shr_i<const N: i32>(a: I) -> I {
+        unsafe { [_mm256_srli_epi32::<N>(a[0]), _mm256_srli_epi32::<N>(a[1])] }
+    }
+    #[inline(always)]
+    unsafe fn fold(a: F) -> f32 {
+        unsafe { fold8(_mm256_add_ps(a[0], a[1])) }
+    }
+}

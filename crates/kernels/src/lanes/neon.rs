@@ -1,0 +1,116 @@
+//! Lanes 0..3, 4..7, 8..11 and 12..15 in four registers.
+#![allow(unsafe_code, clippy::undocumented_unsafe_blocks)] // SAFETY, once for all: see the trait's contract.
+
+use super::Lanes;
+use std::arch::aarch64::*;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Neon;
+
+type F = [float32x4_t; 4];
+type I = [int32x4_t; 4];
+
+macro_rules! each {
+    ($i:ident => $e:expr) => {{
+        let f = |$i: usize| unsafe { $e };
+        [f(0), f(1), f(2), f(3)]
+    }};
+}
+
+impl Lanes for Neon {
+    type F = F;
+    type I = I;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> F {
+        unsafe { [vdupq_n_f32(x); 4] }
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> F {
+        each!(i => vld1q_f32(p.add(4 * i)))
+    }
+    #[inline(always)]
+    unsafe fn store(v: F, p: *mut f32) {
+        for (i, part) in v.into_iter().enumerate() {
+            unsafe { vst1q_f32(p.add(4 * i), part) }
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(a: F, b: F) -> F {
+        each!(i => vaddq_f32(a[i], b[i]))
+    }
+    #[inline(always)]
+    unsafe fn sub(a: F, b: F) -> F {
+        each!(i => vsubq_f32(a[i], b[i]))
+    }
+    #[inline(always)]
+    unsafe fn mul(a: F, b: F) -> F {
+        each!(i => vmulq_f32(a[i], b[i]))
+    }
+    #[inline(always)]
+    unsafe fn div(a: F, b: F) -> F {
+        each!(i => vdivq_f32(a[i], b[i]))
+    }
+    #[inline(always)]
+    unsafe fn fma(a: F, b: F, c: F) -> F {
+        each!(i => vfmaq_f32(c[i], a[i], b[i]))
+    }
+    #[inline(always)]
+    unsafe fn sqrt(a: F) -> F {
+        each!(i => vsqrtq_f32(a[i]))
+    }
+    // Not vmaxq/vminq: those propagate NaN from either side.
+    #[inline(always)]
+    unsafe fn max(a: F, b: F) -> F {
+        each!(i => vbslq_f32(vcgtq_f32(a[i], b[i]), a[i], b[i]))
+    }
+    #[inline(always)]
+    unsafe fn min(a: F, b: F) -> F {
+        each!(i => vbslq_f32(vcltq_f32(a[i], b[i]), a[i], b[i]))
+    }
+    #[inline(always)]
+    unsafe fn select_lt(a: F, b: F, x: F, y: F) -> F {
+        each!(i => vbslq_f32(vcltq_f32(a[i], b[i]), x[i], y[i]))
+    }
+    #[inline(always)]
+    unsafe fn bits(a: F) -> I {
+        each!(i => vreinterpretq_s32_f32(a[i]))
+    }
+    #[inline(always)]
+    unsafe fn from_bits(a: I) -> F {
+        each!(i => vreinterpretq_f32_s32(a[i]))
+    }
+    #[inline(always)]
+    unsafe fn splat_i(x: i32) -> I {
+        unsafe { [vdupq_n_s32(x); 4] }
+    }
+    #[inline(always)]
+    unsafe fn add_i(a: I, b: I) -> I {
+        each!(i => vaddq_s32(a[i], b[i]))
+    }
+    #[inline(always)]
+    unsafe fn and_i(a: I, b: I) -> I {
+        each!(i => vandq_s32(a[i], b[i]))
+    }
+    #[inline(always)]
+    unsafe fn or_i(a: I, b: I) -> I {
+        each!(i => vorrq_s32(a[i], b[i]))
+    }
+    #[inline(always)]
+    unsafe fn shl_i<const N: i32>(a: I) -> I {
+        each!(i => vshlq_s32(a[i], vdupq_n_s32(N)))
+    }
+    #[inline(always)]
+    unsafe fn shr_i<const N: i32>(a: I) -> I {
+        each!(i => vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a[i]), vdupq_n_s32(-N))))
+    }
+    #[inline(always)]
+    unsafe fn fold(a: F) -> f32 {
+        unsafe {
+            let (b0, b1) = (vaddq_f32(a[0], a[2]), vaddq_f32(a[1], a[3]));
+            let c = vaddq_f32(b0, b1);
+            let d = vadd_f32(vget_low_f32(c), vget_high_f32(c));
+            vget_lane_f32::<0>(d) + vget_lane_f32::<1>(d)
+        }
+    }
+}
