@@ -1,0 +1,26 @@
+# Sourced by the scripts beside it: named, timed steps. The first failure ends the script.
+
+# step NAME COMMAND...
+step() {
+  step_name=$1 step_began=$SECONDS
+  shift
+  printf '\n==> %s\n' "$step_name"
+  "$@"
+  printf '==> ok: %s (%d s)\n' "$step_name" $((SECONDS - step_began))
+  step_name=
+}
+
+report_failure() {
+  [ -z "${step_name:-}" ] || printf '==> FAILED: %s (%d s)\n' "$step_name" $((SECONDS - step_began)) >&2
+}
+trap report_failure EXIT
+
+# tool NAME VERSION: a cargo subcommand, compiled without optimisation unless it is there already.
+tool() {
+  local name=$1 version=$2
+  if command -v "$name" >/dev/null; then return; fi
+  env -u RUSTC_BOOTSTRAP \
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
+    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256 CARGO_PROFILE_RELEASE_DEBUG=0 \
+    cargo install --quiet --locked "$name" --version "$version"
+}
