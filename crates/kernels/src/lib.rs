@@ -17,7 +17,9 @@
 
 mod isa;
 mod lanes;
+mod latent;
 mod parallel;
 
 pub use isa::{Isa, IsaKind, UnknownIsa, UnsupportedIsa};
+pub use latent::LatentDims;
 pub use parallel::{Kernels, Parallel, Serial};
