@@ -15,11 +15,27 @@
 //!
 //! The crate does no I/O and starts no threads: it is handed an [`Isa`] and a [`Parallel`] pool.
 
+mod attention;
+mod attnres;
+mod conv;
+mod disjoint;
+mod elementwise;
 mod isa;
+mod kda;
 mod lanes;
 mod latent;
+mod math;
+mod norm;
 mod parallel;
+mod situ;
 
+pub use attention::POSITIONS_PER_BLOCK;
+pub use attnres::attention_residual;
+pub use elementwise::{
+    add, add_scaled, all_finite, exp, multiply, multiply_sigmoid, sigmoid, tanh,
+};
 pub use isa::{Isa, IsaKind, UnknownIsa, UnsupportedIsa};
 pub use latent::LatentDims;
+pub use norm::{gated_head_norm, l2_normalize, rms_norm};
 pub use parallel::{Kernels, Parallel, Serial};
+pub use situ::situ;

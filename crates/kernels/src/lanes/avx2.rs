@@ -23,6 +23,7 @@ pub(super) unsafe fn fold8(a: __m256) -> f32 {
 impl Lanes for Avx2 {
     type F = F;
     type I = I;
+    const REGISTERS: usize = 8;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> F {

@@ -10,6 +10,7 @@ pub(crate) struct Avx512;
 impl Lanes for Avx512 {
     type F = __m512;
     type I = __m512i;
+    const REGISTERS: usize = 32;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> __m512 {

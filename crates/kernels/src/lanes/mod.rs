@@ -6,6 +6,8 @@
 //! which is what `instantiate!` writes.
 #![allow(unsafe_code)]
 
+pub(crate) mod slices;
+
 mod scalar;
 pub(crate) use scalar::Scalar;
 
@@ -39,6 +41,9 @@ pub(crate) trait Lanes: Copy + 'static {
     type F: Copy;
     /// Sixteen 32-bit integers.
     type I: Copy;
+
+    /// How many `F` the registers hold. Kernels choose their tiles by it, never the order of a sum.
+    const REGISTERS: usize;
 
     /// All lanes equal to `x`.
     unsafe fn splat(x: f32) -> Self::F;

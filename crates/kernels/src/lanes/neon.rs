@@ -20,6 +20,7 @@ macro_rules! each {
 impl Lanes for Neon {
     type F = F;
     type I = I;
+    const REGISTERS: usize = 8;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> F {

@@ -15,6 +15,7 @@ type I = [i32; LANES];
 impl Lanes for Scalar {
     type F = F;
     type I = I;
+    const REGISTERS: usize = 8;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> F {
