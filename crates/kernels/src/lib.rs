@@ -26,7 +26,9 @@ mod lanes;
 mod latent;
 mod math;
 mod norm;
+mod matrix;
 mod parallel;
+mod products;
 mod situ;
 
 pub use attention::POSITIONS_PER_BLOCK;
@@ -36,6 +38,8 @@ pub use elementwise::{
 };
 pub use isa::{Isa, IsaKind, UnknownIsa, UnsupportedIsa};
 pub use latent::LatentDims;
+pub use matrix::{Matrix, MatrixError, Weights};
 pub use norm::{gated_head_norm, l2_normalize, rms_norm};
 pub use parallel::{Kernels, Parallel, Serial};
+pub use products::{Product, Scratch};
 pub use situ::situ;

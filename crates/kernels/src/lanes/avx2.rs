@@ -1,7 +1,7 @@
 //! Lanes 0..7 in one register, 8..15 in another.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)] // SAFETY, once for all: see the trait's contract.
 
-use super::Lanes;
+use super::{Lanes, mxfp4};
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -112,6 +112,54 @@ impl Lanes for Avx2 {
     #[inline(always)]
     unsafe fn shr_i<const N: i32>(a: I) -> I {
         unsafe { [_mm256_srli_epi32::<N>(a[0]), _mm256_srli_epi32::<N>(a[1])] }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u8) -> F {
+        unsafe {
+            let half = |p: *const u8| {
+                let words = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words))
+            };
+            [half(p), half(p.add(16))]
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_i8(p: *const u8) -> F {
+        unsafe {
+            let half =
+                |p: *const u8| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast())));
+            [half(p), half(p.add(8))]
+        }
+    }
+    // Byte shuffles look up 32 codes at once, the lower and upper bytes of their bf16. With the bytes
+    // of each word brought together in pairs, unpacking makes 32-bit pairs of weights, from which a
+    // shift and a mask take two registers of floats. Both steps share all but the unpacking.
+    #[inline(always)]
+    unsafe fn load_mxfp4<const STEP: usize>(p: *const u8, scale: u8) -> F {
+        unsafe {
+            let pairs = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+            let bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128(p.cast()));
+            let bytes = _mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(pairs));
+            let shifted = _mm256_srlv_epi32(bytes, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4));
+            let codes = _mm256_and_si256(shifted, _mm256_set1_epi8(15));
+            let table: *const __m128i = mxfp4::BYTES.0.as_ptr().add(usize::from(scale)).cast();
+            let look_up = |table: *const __m128i| {
+                _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_load_si128(table)), codes)
+            };
+            let (lower, upper) = (look_up(table), look_up(table.add(1)));
+            let halves = match STEP {
+                0 => _mm256_unpacklo_epi8(lower, upper),
+                _ => _mm256_unpackhi_epi8(lower, upper),
+            };
+            [
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(halves)),
+                _mm256_castsi256_ps(_mm256_and_si256(halves, _mm256_set1_epi32(-0x10000))),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(p: *const u8) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
     }
     #[inline(always)]
     unsafe fn fold(a: F) -> f32 {

@@ -1,7 +1,7 @@
 //! All sixteen lanes in one register.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)] // SAFETY, once for all: see the trait's contract.
 
-use super::Lanes;
+use super::{Lanes, mxfp4};
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -10,6 +10,7 @@ pub(crate) struct Avx512;
 impl Lanes for Avx512 {
     type F = __m512;
     type I = __m512i;
+    const WIDE: bool = true;
     const REGISTERS: usize = 32;
 
     #[inline(always)]
@@ -91,6 +92,34 @@ impl Lanes for Avx512 {
     #[inline(always)]
     unsafe fn shr_i<const N: i32>(a: __m512i) -> __m512i {
         unsafe { _mm512_srl_epi32(a, _mm_cvtsi32_si128(N)) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u8) -> __m512 {
+        unsafe {
+            let words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_i8(p: *const u8) -> __m512 {
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))) }
+    }
+    // Two instructions: the broadcast is part of a load, the table is the permute's memory operand,
+    // and a permute reads the low four bits of its index, so nothing needs masking.
+    #[inline(always)]
+    unsafe fn load_mxfp4<const STEP: usize>(p: *const u8, scale: u8) -> __m512 {
+        unsafe {
+            let words = _mm512_broadcast_i32x4(_mm_loadu_si128(p.cast()));
+            let first = 16 * STEP as i32;
+            let (a, b, c, d) = (first, first + 4, first + 8, first + 12);
+            let shifts = _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d, d);
+            let table = _mm512_load_ps(mxfp4::FLOATS.0.as_ptr().add(usize::from(scale)).cast());
+            _mm512_permutexvar_ps(_mm512_srlv_epi32(words, shifts), table)
+        }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(p: *const u8) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
     }
     #[inline(always)]
     unsafe fn fold(a: __m512) -> f32 {

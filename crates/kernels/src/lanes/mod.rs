@@ -6,6 +6,7 @@
 //! which is what `instantiate!` writes.
 #![allow(unsafe_code)]
 
+mod mxfp4;
 pub(crate) mod slices;
 
 mod scalar;
@@ -41,6 +42,8 @@ pub(crate) trait Lanes: Copy + 'static {
     type F: Copy;
     /// Sixteen 32-bit integers.
     type I: Copy;
+    /// Whether 24 values of type `F` fit the registers and leave room to work; six always do.
+    const WIDE: bool = false;
 
     /// How many `F` the registers hold. Kernels choose their tiles by it, never the order of a sum.
     const REGISTERS: usize;
@@ -80,6 +83,16 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn shl_i<const N: i32>(a: Self::I) -> Self::I;
     /// Logical shift right by `N` bits.
     unsafe fn shr_i<const N: i32>(a: Self::I) -> Self::I;
+
+    /// Sixteen little-endian bf16 from `p`, in order.
+    unsafe fn load_bf16(p: *const u8) -> Self::F;
+    /// Sixteen signed bytes from `p`, in order.
+    unsafe fn load_i8(p: *const u8) -> Self::F;
+    /// Half `STEP` (0 or 1) of the MXFP4 group in the sixteen bytes at `p`: lane `4k + i` gets nibble
+    /// `4 * STEP + k` of the `i`-th little-endian word, times `2^(scale - 127)`.
+    unsafe fn load_mxfp4<const STEP: usize>(p: *const u8, scale: u8) -> Self::F;
+    /// Asks for the cache line at `p`, which need not be valid.
+    unsafe fn prefetch(p: *const u8);
 
     /// The sum of all lanes, folded 8+8, 4+4, 2+2, 1+1.
     unsafe fn fold(a: Self::F) -> f32;

@@ -1,7 +1,7 @@
 //! Lanes 0..3, 4..7, 8..11 and 12..15 in four registers.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)] // SAFETY, once for all: see the trait's contract.
 
-use super::Lanes;
+use super::{Lanes, mxfp4};
 use std::arch::aarch64::*;
 
 #[derive(Clone, Copy)]
@@ -15,6 +15,18 @@ macro_rules! each {
         let f = |$i: usize| unsafe { $e };
         [f(0), f(1), f(2), f(3)]
     }};
+}
+
+/// Four of the eight bf16 in `words`, those of half `HALF`, as floats.
+#[inline(always)]
+unsafe fn upper_halves<const HALF: usize>(words: uint8x16_t) -> float32x4_t {
+    unsafe {
+        let words = vreinterpretq_u16_u8(words);
+        vreinterpretq_f32_u32(match HALF {
+            0 => vshll_n_u16::<16>(vget_low_u16(words)),
+            _ => vshll_high_n_u16::<16>(words),
+        })
+    }
 }
 
 impl Lanes for Neon {
@@ -105,6 +117,45 @@ impl Lanes for Neon {
     unsafe fn shr_i<const N: i32>(a: I) -> I {
         each!(i => vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a[i]), vdupq_n_s32(-N))))
     }
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u8) -> F {
+        unsafe {
+            let (a, b) = (vld1q_u8(p), vld1q_u8(p.add(16)));
+            [upper_halves::<0>(a), upper_halves::<1>(a), upper_halves::<0>(b), upper_halves::<1>(b)]
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_i8(p: *const u8) -> F {
+        unsafe {
+            let bytes = vld1q_s8(p.cast());
+            let (a, b) = (vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes));
+            [
+                vcvtq_f32_s32(vmovl_s16(vget_low_s16(a))),
+                vcvtq_f32_s32(vmovl_high_s16(a)),
+                vcvtq_f32_s32(vmovl_s16(vget_low_s16(b))),
+                vcvtq_f32_s32(vmovl_high_s16(b)),
+            ]
+        }
+    }
+    // Byte look-ups of the codes in lane order, of the lower and of the upper bytes of their bf16.
+    #[inline(always)]
+    unsafe fn load_mxfp4<const STEP: usize>(p: *const u8, scale: u8) -> F {
+        const ORDER: [[u8; 8]; 2] = [[0, 4, 8, 12, 1, 5, 9, 13], [2, 6, 10, 14, 3, 7, 11, 15]];
+        unsafe {
+            let bytes = vqtbl1_u8(vld1q_u8(p), vld1_u8(ORDER[STEP].as_ptr()));
+            let low = vreinterpret_u32_u8(vand_u8(bytes, vdup_n_u8(15)));
+            let high = vreinterpret_u32_u8(vshr_n_u8::<4>(bytes));
+            let codes = vcombine_u32(vzip1_u32(low, high), vzip2_u32(low, high));
+            let codes = vreinterpretq_u8_u32(codes);
+            let [lower, upper] = &mxfp4::BYTES.0[usize::from(scale)];
+            let lower = vqtbl1q_u8(vld1q_u8(lower.as_ptr()), codes);
+            let upper = vqtbl1q_u8(vld1q_u8(upper.as_ptr()), codes);
+            let (a, b) = (vzip1q_u8(lower, upper), vzip2q_u8(lower, upper));
+            [upper_halves::<0>(a), upper_halves::<1>(a), upper_halves::<0>(b), upper_halves::<1>(b)]
+        }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(_: *const u8) {}
     #[inline(always)]
     unsafe fn fold(a: F) -> f32 {
         unsafe {

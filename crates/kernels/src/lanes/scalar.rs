@@ -1,6 +1,6 @@
 //! The definition: sixteen lanes in an array.
 
-use super::{LANES, Lanes};
+use super::{LANES, Lanes, mxfp4};
 use std::array::from_fn;
 
 /// Portable lanes. `f32::mul_add` is a fused multiply-add instruction or a correctly rounded call.
@@ -99,6 +99,30 @@ impl Lanes for Scalar {
     unsafe fn shr_i<const N: i32>(a: I) -> I {
         from_fn(|i| ((a[i] as u32) >> N) as i32)
     }
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u8) -> F {
+        // SAFETY: the caller promises 32 readable bytes at `p`.
+        let bytes = unsafe { p.cast::<[[u8; 2]; LANES]>().read_unaligned() };
+        from_fn(|i| f32::from_bits(u32::from(u16::from_le_bytes(bytes[i])) << 16))
+    }
+    #[inline(always)]
+    unsafe fn load_i8(p: *const u8) -> F {
+        // SAFETY: the caller promises 16 readable bytes at `p`.
+        let bytes = unsafe { p.cast::<[i8; LANES]>().read_unaligned() };
+        from_fn(|i| f32::from(bytes[i]))
+    }
+    #[inline(always)]
+    unsafe fn load_mxfp4<const STEP: usize>(p: *const u8, scale: u8) -> F {
+        // SAFETY: the caller promises 16 readable bytes at `p`.
+        let bytes = unsafe { p.cast::<[[u8; 4]; 4]>().read_unaligned() };
+        let table = &mxfp4::FLOATS.0[usize::from(scale)];
+        from_fn(|lane| {
+            let (word, nibble) = (u32::from_le_bytes(bytes[lane % 4]), 4 * STEP + lane / 4);
+            table[(word >> (4 * nibble)) as usize & 15]
+        })
+    }
+    #[inline(always)]
+    unsafe fn prefetch(_: *const u8) {}
     #[inline(always)]
     unsafe fn fold(a: F) -> f32 {
         let b: [f32; 8] = from_fn(|i| a[i] + a[i + 8]);
