@@ -1,2 +1,26 @@
-//! Where the bytes of a span live: memory, local shards.
+//! Where the bytes of a span live.
+//!
+//! A [`Store`] answers spans. [`LocalShards`] reads the files of a folder, [`MemoryShards`]
+//! slices; whoever asks cannot tell which. [`open_dir`] and [`from_memory`] put a store, the
+//! catalog of what is in it and the small files beside it together to a [`Checkpoint`],
+//! after everything that can be checked without reading weights was checked.
+//!
+//! A read gives all the bytes that were asked for or a typed error with file and offset.
+//! It never gives zeros for what could not be read, and never ends the process: files are
+//! read, not mapped, so that one that is cut in use is an error and no signal.
 #![forbid(unsafe_code)]
+
+mod checkpoint;
+mod error;
+mod folder;
+mod local;
+mod memory;
+mod open;
+mod store;
+
+pub use checkpoint::{Checkpoint, TokenizerFiles};
+pub use error::{OpenError, StoreError};
+pub use local::LocalShards;
+pub use memory::{MemoryShards, ShardBytes};
+pub use open::{Inspection, from_memory, inspect_dir, open_dir};
+pub use store::{Store, read_record, read_row};

@@ -1,0 +1,98 @@
+//! The tensors outside the layers.
+
+use std::ops::Range;
+
+use deltafin_spec::{Dtype, GlobalTensor, Shape};
+
+use crate::{Record, Span};
+
+/// A tensor that is read by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanTensor {
+    /// What the tensor is for.
+    pub role: GlobalTensor,
+    /// The stored element type.
+    pub dtype: Dtype,
+    /// The stored shape.
+    pub shape: Shape,
+    /// Its bytes.
+    pub span: Span,
+}
+
+impl SpanTensor {
+    /// What to read.
+    pub fn record(&self) -> Record<'_> {
+        let record = Record::new(std::slice::from_ref(&self.span));
+        record.expect("one span cannot overflow")
+    }
+}
+
+/// A matrix of which rows are read: the embedding, one row per token, or the head in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowTable {
+    tensor: SpanTensor,
+    row_bytes: u64,
+}
+
+impl RowTable {
+    pub(super) fn new(tensor: SpanTensor) -> RowTable {
+        RowTable { tensor, row_bytes: tensor.span.len() / tensor.shape.rows() }
+    }
+
+    /// The whole tensor.
+    pub fn tensor(&self) -> &SpanTensor {
+        &self.tensor
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> u64 {
+        self.tensor.shape.rows()
+    }
+
+    /// The bytes of one row.
+    pub fn row_bytes(&self) -> u64 {
+        self.row_bytes
+    }
+
+    /// The bytes of a row, if there is such a row.
+    pub fn row(&self, row: u64) -> Option<Span> {
+        self.row_range(row..row.checked_add(1)?)
+    }
+
+    /// The bytes of some rows that follow each other, if there are such rows.
+    pub fn row_range(&self, rows: Range<u64>) -> Option<Span> {
+        let count = rows.end.checked_sub(rows.start)?;
+        if rows.end > self.rows() {
+            return None;
+        }
+        self.tensor.span.part(rows.start * self.row_bytes, count * self.row_bytes)
+    }
+}
+
+/// The tensors outside the layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Globals {
+    /// One row per token id. It is never read as a whole.
+    pub embed: RowTable,
+    /// The last norm.
+    pub norm: SpanTensor,
+    /// Key norm of the last mix.
+    pub output_res_norm: SpanTensor,
+    /// Query of the last mix.
+    pub output_res_proj: SpanTensor,
+    /// One row per token id, all read for the logits.
+    pub head: RowTable,
+}
+
+impl Globals {
+    pub(super) fn spans(&self) -> impl Iterator<Item = Span> + use<> {
+        [
+            self.embed.tensor.span,
+            self.norm.span,
+            self.output_res_norm.span,
+            self.output_res_proj.span,
+            self.head.tensor.span,
+        ]
+        .into_iter()
+    }
+}

@@ -1,0 +1,98 @@
+//! An opened checkpoint.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use deltafin_checkpoint::{Catalog, Config, Generation, Identity, IdentityHasher, Span};
+use deltafin_spec::{ExpertId, ExpertTensor, FfnKind, LayerId, ModelSpec, SpineTensor};
+
+use crate::{Store, StoreError};
+
+/// The tokenizer's files as they are; what they mean is for others to say.
+#[derive(Clone, Debug)]
+pub struct TokenizerFiles {
+    /// `tiktoken.model`.
+    pub ranks: Cow<'static, [u8]>,
+    /// `tokenizer_config.json`.
+    pub config: Option<Cow<'static, [u8]>>,
+}
+
+/// A checkpoint whose parts fit each other.
+#[derive(Clone)]
+pub struct Checkpoint {
+    /// `config.json`.
+    pub config: Config,
+    /// `generation_config.json`, empty if there is none.
+    pub generation: Generation,
+    /// Where everything is.
+    pub catalog: Arc<Catalog>,
+    /// Who has the bytes.
+    pub store: Arc<dyn Store>,
+    /// The tokenizer, if it is there.
+    pub tokenizer: Option<TokenizerFiles>,
+    /// Where the checkpoint is, in words.
+    pub source: String,
+    /// Things worth a line to the user that are no reason to refuse.
+    pub notices: Vec<String>,
+}
+
+impl fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checkpoint").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+/// Bytes of each sample that goes into a checkpoint's identity.
+const SAMPLE_BYTES: u64 = 4096;
+
+impl Checkpoint {
+    /// The model's dimensions.
+    pub fn spec(&self) -> &ModelSpec {
+        &self.config.spec
+    }
+
+    /// Every id that the checkpoint declares to end a reply, ascending.
+    pub fn stop_ids(&self) -> Vec<u32> {
+        let mut ids = [self.generation.eos.as_slice(), &self.config.eos].concat();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// A name for exactly these weights, to keep saved state of others away: the catalog's
+    /// identity and the first bytes of some tensors of every layer. A sample, not a digest:
+    /// it tells trainings apart, and does not find damage. How the tensors are spread over
+    /// shards does not matter. It reads some 16 KB per layer.
+    pub fn identity(&self) -> Result<Identity, StoreError> {
+        let mut hasher = IdentityHasher::new("deltafin weights");
+        hasher.field(&self.catalog.identity().to_bytes());
+        for span in self.sampled_tensors() {
+            let front = span.part(0, span.len().min(SAMPLE_BYTES)).unwrap_or(span);
+            let mut buf = vec![0; front.len() as usize];
+            self.store.read_exact(front, &mut buf)?;
+            hasher.field(&buf);
+        }
+        Ok(hasher.finish())
+    }
+
+    fn sampled_tensors(&self) -> impl Iterator<Item = Span> + '_ {
+        let globals = self.catalog.globals();
+        let globals = [globals.embed.tensor(), &globals.norm, globals.head.tensor()];
+        let layers = self.spec().layer_ids().flat_map(|layer| self.layer_samples(layer));
+        globals.map(|tensor| tensor.span).into_iter().chain(layers)
+    }
+
+    fn layer_samples(&self, layer: LayerId) -> impl Iterator<Item = Span> + use<> {
+        use SpineTensor::{InputNorm, KdaALog, KdaDtBias, MlaKvANorm, RouterBias};
+        let spine = self.catalog.spine(layer);
+        let roles = [InputNorm, KdaALog, KdaDtBias, MlaKvANorm, RouterBias];
+        let places = roles.into_iter().filter_map(|role| Some(spine.tensor(role)?.place));
+        let mut spans: Vec<_> = places.map(|place| spine.record().locate(place)).collect();
+        if self.spec().layer(layer).ffn == FfnKind::Moe {
+            let expert = self.catalog.expert(layer, ExpertId::new(0));
+            spans.push(expert.record.locate(expert.layout.place(ExpertTensor::W1Packed)));
+        }
+        spans.into_iter().flatten()
+    }
+}

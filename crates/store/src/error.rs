@@ -1,0 +1,74 @@
+//! What can go wrong outside: while opening, and while reading later.
+
+use std::path::PathBuf;
+
+use deltafin_checkpoint::{ConfigError, IndexError, Problem};
+use thiserror::Error;
+
+/// A read that failed. It ends what needed the bytes, nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages say what the fields are
+pub enum StoreError {
+    #[error("shard {number} was asked for, the store has {shards}")]
+    NoShard { number: usize, shards: usize },
+    #[error(
+        "{file}: wanted {wanted} bytes at offset {offset}, the file ends after {got} of them; \
+         it was cut since it was opened, or the span is not from this checkpoint"
+    )]
+    EndOfFile { file: String, offset: u64, wanted: u64, got: u64 },
+    #[error(
+        "{file}: reading {wanted} bytes at offset {offset} failed twice: {reason}; check the \
+         drive"
+    )]
+    Read { file: String, offset: u64, wanted: u64, reason: String },
+    #[error("{file}: cannot be opened again: {reason}; check the drive")]
+    Reopen { file: String, reason: String },
+    #[error("{file}: {what} changed since it was opened; start again with files at rest")]
+    Changed { file: String, what: &'static str },
+}
+
+/// A checkpoint that cannot be opened, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages say what the fields are
+pub enum OpenError {
+    #[error("{}: no such folder", path.display())]
+    NoFolder { path: PathBuf },
+    #[error("{}: not a folder; give the folder that holds config.json", path.display())]
+    NotAFolder { path: PathBuf },
+    #[error("{}: link to {}, which does not exist", link.display(), target.display())]
+    DanglingLink { link: PathBuf, target: PathBuf },
+    #[error("{}: not an ordinary file", path.display())]
+    NotAFile { path: PathBuf },
+    #[error("{}: {reason}", path.display())]
+    Io { path: PathBuf, reason: String },
+    #[error("{}: {found} bytes, more than the {limit} that are accepted", path.display())]
+    TooLarge { path: PathBuf, found: u64, limit: u64 },
+    #[error("{}: missing; this folder holds no checkpoint of Kimi K3", path.display())]
+    NoConfig { path: PathBuf },
+    #[error(
+        "{}: neither model.safetensors.index.json nor model.safetensors is here", path.display()
+    )]
+    NoIndex { path: PathBuf },
+    #[error("{}: {error}", path.display())]
+    Config { path: PathBuf, error: ConfigError },
+    #[error("{}: {error}", path.display())]
+    Index { path: PathBuf, error: IndexError },
+    #[error(
+        "{}: incomplete, {present} of {total} shards present; missing: {missing}{leftovers}",
+        path.display()
+    )]
+    Incomplete { path: PathBuf, present: usize, total: usize, missing: String, leftovers: String },
+    #[error(
+        "{}: this process may open {limit} files, the checkpoint has {shards} shards; raise \
+         the limit (`ulimit -n`)", path.display()
+    )]
+    Descriptors { path: PathBuf, limit: u64, shards: usize },
+    #[error("{}: {problem}", path.display())]
+    Checkpoint { path: PathBuf, problem: Box<Problem> },
+    #[error("{}: {count} more problems like these", path.display())]
+    Unlisted { path: PathBuf, count: u64 },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{first} (and {more} more problems; `deltafin inspect` lists them)")]
+    Several { first: Box<OpenError>, more: u64 },
+}

@@ -1,0 +1,128 @@
+//! Shards that are files of one folder.
+//!
+//! Reads are positional, so any number of threads may read at once. A failed read is tried
+//! once more on a freshly opened file. As many files stay open as the descriptor limit
+//! allows; the others are opened again when they are needed and must still be the same.
+
+mod limit;
+mod pool;
+mod read;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use deltafin_checkpoint::{Shard, Span};
+
+use crate::store::check;
+use crate::{OpenError, Store, StoreError};
+use pool::{FilePool, Stamp};
+use read::read_full;
+
+/// A store over the files of a folder.
+#[derive(Debug)]
+pub struct LocalShards {
+    shards: Vec<Shard>,
+    pool: FilePool,
+}
+
+impl LocalShards {
+    /// Opens these files of `dir`. Raises the process's soft descriptor limit if it has to.
+    pub fn open(dir: &Path, names: &[impl AsRef<str>]) -> Result<LocalShards, OpenError> {
+        LocalShards::open_bounded(dir, names, limit::descriptors_for(names.len()))
+    }
+
+    /// As [`LocalShards::open`], keeping at most `max_open` files open (at least one) and
+    /// leaving the process's limit alone.
+    pub fn open_bounded(
+        dir: &Path,
+        names: &[impl AsRef<str>],
+        max_open: usize,
+    ) -> Result<LocalShards, OpenError> {
+        let mut shards = Vec::with_capacity(names.len());
+        let mut files = Vec::with_capacity(names.len());
+        for name in names {
+            let path = dir.join(name.as_ref());
+            let stamp = stamp_at_open(&path, names.len())?;
+            shards.push(Shard { name: name.as_ref().to_owned(), len: stamp.len() });
+            files.push((path, stamp));
+        }
+        Ok(LocalShards { shards, pool: FilePool::new(files, max_open.max(1)) })
+    }
+
+    /// The most files that are kept open.
+    pub fn max_open(&self) -> usize {
+        self.pool.max_open()
+    }
+}
+
+/// Opens a file for a moment to know that it can be opened, and what it is.
+fn stamp_at_open(path: &Path, shards: usize) -> Result<Stamp, OpenError> {
+    let io_error = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => not_found(path),
+        _ if limit::is_exhausted(&error) => {
+            OpenError::Descriptors { path: path.to_owned(), limit: limit::soft_limit(), shards }
+        }
+        _ => OpenError::Io { path: path.to_owned(), reason: error.to_string() },
+    };
+    // Asked before opening: to open a pipe would wait for its writer.
+    if !fs::metadata(path).map_err(io_error)?.is_file() {
+        return Err(OpenError::NotAFile { path: path.to_owned() });
+    }
+    let file = File::open(path).map_err(io_error)?;
+    Ok(Stamp::of(&file.metadata().map_err(io_error)?))
+}
+
+/// Why a path leads nowhere: a link names its target.
+pub(crate) fn not_found(path: &Path) -> OpenError {
+    match fs::read_link(path) {
+        Ok(target) => OpenError::DanglingLink { link: path.to_owned(), target },
+        Err(_) => OpenError::Io { path: path.to_owned(), reason: "no such file".to_owned() },
+    }
+}
+
+impl Store for LocalShards {
+    fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
+        check(&self.shards, span, buf)?;
+        let number = span.shard().index();
+        let once = |buf: &mut [u8]| -> Result<io::Result<usize>, StoreError> {
+            Ok(read_full(&*self.pool.file(number)?, buf, span.offset()))
+        };
+        let got = match once(buf)? {
+            Ok(got) => got,
+            Err(_) => {
+                self.pool.forget(number);
+                once(buf)?.map_err(|error| self.failed(span, &error))?
+            }
+        };
+        if got == buf.len() { Ok(()) } else { Err(self.cut(span, got)) }
+    }
+}
+
+impl LocalShards {
+    fn path(&self, span: Span) -> &PathBuf {
+        self.pool.path(span.shard().index())
+    }
+
+    fn failed(&self, span: Span, error: &io::Error) -> StoreError {
+        StoreError::Read {
+            file: self.path(span).display().to_string(),
+            offset: span.offset(),
+            wanted: span.len(),
+            reason: error.to_string(),
+        }
+    }
+
+    fn cut(&self, span: Span, got: usize) -> StoreError {
+        StoreError::EndOfFile {
+            file: self.path(span).display().to_string(),
+            offset: span.offset(),
+            wanted: span.len(),
+            got: got as u64,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Open files, at most so many; the one unused for longest is closed for another.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::limit;
+use crate::StoreError;
+
+/// What tells a file from another under the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    len: u64,
+    device: u64,
+    inode: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    pub(super) fn of(metadata: &Metadata) -> Stamp {
+        Stamp {
+            len: metadata.len(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn difference(&self, now: &Stamp) -> Option<&'static str> {
+        if self.len != now.len {
+            return Some("the length");
+        }
+        if (self.device, self.inode) != (now.device, now.inode) {
+            return Some("the file under this name");
+        }
+        (self.modified != now.modified).then_some("the time of modification")
+    }
+}
+
+/// Files by number. A reader holds its file by a count, so closing never pulls a file away
+/// from under a read; for that moment there may be one more open than the bound.
+#[derive(Debug)]
+pub(super) struct FilePool {
+    files: Vec<(PathBuf, Stamp)>,
+    max_open: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    slots: Vec<Option<Slot>>,
+    count: usize,
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    file: Arc<File>,
+    used: u64,
+}
+
+impl FilePool {
+    pub(super) fn new(files: Vec<(PathBuf, Stamp)>, max_open: usize) -> FilePool {
+        let slots = files.iter().map(|_| None).collect();
+        FilePool { files, max_open, open: Mutex::new(Open { slots, count: 0, clock: 0 }) }
+    }
+
+    pub(super) fn max_open(&self) -> usize {
+        self.max_open
+    }
+
+    pub(super) fn path(&self, number: usize) -> &PathBuf {
+        &self.files[number].0
+    }
+
+    /// The open file, opened again if it was closed meanwhile.
+    pub(super) fn file(&self, number: usize) -> Result<Arc<File>, StoreError> {
+        let mut open = self.lock();
+        if let Some(file) = open.touch(number) {
+            return Ok(file);
+        }
+        while open.count >= self.max_open {
+            open.close_oldest();
+        }
+        let file = Arc::new(self.reopen(number, &mut open)?);
+        open.insert(number, Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Closes a file that failed, so that the next read opens it afresh.
+    pub(super) fn forget(&self, number: usize) {
+        self.lock().close(number);
+    }
+
+    fn reopen(&self, number: usize, open: &mut Open) -> Result<File, StoreError> {
+        let (path, stamp) = &self.files[number];
+        let name = || path.display().to_string();
+        let opened = loop {
+            match File::open(path) {
+                // Others took the descriptors; give up one of ours for each try.
+                Err(error) if limit::is_exhausted(&error) && open.count > 0 => open.close_oldest(),
+                other => break other,
+            }
+        };
+        let with_stamp = |file: File| -> io::Result<(File, Stamp)> {
+            let stamp = Stamp::of(&file.metadata()?);
+            Ok((file, stamp))
+        };
+        let (file, now) = opened
+            .and_then(with_stamp)
+            .map_err(|error| StoreError::Reopen { file: name(), reason: error.to_string() })?;
+        match stamp.difference(&now) {
+            Some(what) => Err(StoreError::Changed { file: name(), what }),
+            None => Ok(file),
+        }
+    }
+
+    /// A reader that panicked cannot have left the table half changed.
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn touch(&mut self, number: usize) -> Option<Arc<File>> {
+        self.clock += 1;
+        let slot = self.slots[number].as_mut()?;
+        slot.used = self.clock;
+        Some(Arc::clone(&slot.file))
+    }
+
+    fn insert(&mut self, number: usize, file: Arc<File>) {
+        self.slots[number] = Some(Slot { file, used: self.clock });
+        self.count += 1;
+    }
+
+    fn close(&mut self, number: usize) {
+        self.count -= usize::from(self.slots[number].take().is_some());
+    }
+
+    fn close_oldest(&mut self) {
+        let used = |(number, slot): (usize, &Option<Slot>)| Some((slot.as_ref()?.used, number));
+        let oldest = self.slots.iter().enumerate().filter_map(used).min();
+        if let Some((_, number)) = oldest {
+            self.close(number);
+        }
+    }
+}

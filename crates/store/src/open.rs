@@ -1,0 +1,263 @@
+//! Opening: from a folder, or a set of files in memory, to a [`Checkpoint`].
+//!
+//! Only headers and small files are read. Every shard is looked at, also those that are
+//! not needed first, so that a checkpoint that opens is whole.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use deltafin_checkpoint::{
+    Catalog, CatalogBuilder, Config, Generation, Header, HeaderError, Index, ShardId, Span,
+    header_extent,
+};
+
+use crate::folder::{DirFolder, Folder, MemoryFolder, leftovers, some_names};
+use crate::local::not_found;
+use crate::{Checkpoint, LocalShards, MemoryShards, OpenError, ShardBytes, Store, TokenizerFiles};
+
+const CONFIG: &str = "config.json";
+const GENERATION: &str = "generation_config.json";
+const INDEX: &str = "model.safetensors.index.json";
+const SINGLE: &str = "model.safetensors";
+const RANKS: &str = "tiktoken.model";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+
+/// The released configuration has 7 KB, the released tokenizer 2.8 MB.
+const SMALL_LIMIT: u64 = 16 << 20;
+/// The released index has 60 MB.
+const INDEX_LIMIT: u64 = 1 << 30;
+
+/// What a look at a folder found.
+#[derive(Debug)]
+pub struct Inspection {
+    /// Every reason to refuse it.
+    pub problems: Vec<OpenError>,
+    /// The checkpoint, if there is no such reason.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// Opens the checkpoint in a folder. The folder and the files in it may be links.
+pub fn open_dir(path: impl AsRef<Path>) -> Result<Checkpoint, OpenError> {
+    first_problem(inspect_dir(path))
+}
+
+/// Opens a checkpoint from files in memory, given by name.
+pub fn from_memory(files: &[(&str, &'static [u8])]) -> Result<Checkpoint, OpenError> {
+    let bytes = |name: &str| files.iter().find(|(known, _)| *known == name).map(|file| file.1);
+    let shards = |names: &[String]| -> Result<Arc<dyn Store>, OpenError> {
+        let found = names.iter().filter_map(|name| Some((name, bytes(name)?)));
+        let shards = found.map(|(name, bytes)| (name.clone(), ShardBytes::Static(bytes)));
+        let shards = MemoryShards::new(shards);
+        let missing = names.iter().filter(|name| bytes(name).is_none()).cloned().collect();
+        refuse_incomplete(Path::new("memory"), names.len(), missing)?;
+        Ok(Arc::new(shards))
+    };
+    first_problem(inspect(&MemoryFolder(files), "memory".to_owned(), Vec::new(), shards))
+}
+
+/// As [`open_dir`], but goes on after a problem, to list all of them.
+pub fn inspect_dir(path: impl AsRef<Path>) -> Inspection {
+    let path = path.as_ref();
+    if let Err(problem) = check_folder(path) {
+        return Inspection { problems: vec![problem], checkpoint: None };
+    }
+    let notices = match leftovers(path) {
+        names if names.is_empty() => Vec::new(),
+        names => vec![format!("partial files of a transfer: {}", some_names(&names))],
+    };
+    let shards = |names: &[String]| -> Result<Arc<dyn Store>, OpenError> {
+        let absent = |name: &&String| !path.join(name).exists() && !path.join(name).is_symlink();
+        let missing = names.iter().filter(absent).cloned().collect();
+        refuse_incomplete(path, names.len(), missing)?;
+        Ok(Arc::new(LocalShards::open(path, names)?))
+    };
+    inspect(&DirFolder(path), path.display().to_string(), notices, shards)
+}
+
+fn check_folder(path: &Path) -> Result<(), OpenError> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(OpenError::NotAFolder { path: path.to_owned() }),
+        Err(_) if path.is_symlink() => Err(not_found(path)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(OpenError::NoFolder { path: path.to_owned() })
+        }
+        Err(error) => Err(OpenError::Io { path: path.to_owned(), reason: error.to_string() }),
+    }
+}
+
+fn refuse_incomplete(path: &Path, total: usize, missing: Vec<String>) -> Result<(), OpenError> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let leftovers = match leftovers(path) {
+        names if names.is_empty() => String::new(),
+        names => format!("; a transfer was stopped, it left {}", some_names(&names)),
+    };
+    Err(OpenError::Incomplete {
+        path: path.to_owned(),
+        present: total - missing.len(),
+        total,
+        missing: some_names(&missing),
+        leftovers,
+    })
+}
+
+fn first_problem(inspection: Inspection) -> Result<Checkpoint, OpenError> {
+    let listed = inspection.problems.len() as u64;
+    let more = match inspection.problems.last() {
+        Some(OpenError::Unlisted { count, .. }) => listed - 2 + count,
+        _ => listed.saturating_sub(1),
+    };
+    match (inspection.problems.into_iter().next(), inspection.checkpoint) {
+        (None, Some(checkpoint)) => Ok(checkpoint),
+        (Some(first), _) if more > 0 => Err(OpenError::Several { first: Box::new(first), more }),
+        (Some(first), _) => Err(first),
+        (None, None) => unreachable!("a checkpoint is refused for a reason"),
+    }
+}
+
+type OpenShards<'o> = &'o dyn Fn(&[String]) -> Result<Arc<dyn Store>, OpenError>;
+
+fn inspect(
+    folder: &dyn Folder,
+    source: String,
+    notices: Vec<String>,
+    shards: impl Fn(&[String]) -> Result<Arc<dyn Store>, OpenError>,
+) -> Inspection {
+    let mut problems = Vec::new();
+    let checkpoint = assemble(folder, source, notices, &shards, &mut problems);
+    let checkpoint = checkpoint.filter(|_| problems.is_empty());
+    Inspection { problems, checkpoint }
+}
+
+/// Keeps a problem and goes on without the part.
+fn noted<T>(result: Result<T, OpenError>, problems: &mut Vec<OpenError>) -> Option<T> {
+    result.map_err(|problem| problems.push(problem)).ok()
+}
+
+fn assemble(
+    folder: &dyn Folder,
+    source: String,
+    notices: Vec<String>,
+    open_shards: OpenShards<'_>,
+    problems: &mut Vec<OpenError>,
+) -> Option<Checkpoint> {
+    let config = noted(read_config(folder), problems);
+    let vocab = config.as_ref().map_or(usize::MAX, |config| config.spec.vocab);
+    let generation = noted(read_generation(folder, vocab), problems);
+    let tokenizer = noted(read_tokenizer(folder), problems);
+    let index_bytes = noted(folder.read(INDEX, INDEX_LIMIT), problems)?;
+    let index = match &index_bytes {
+        Some(bytes) => Some(noted(parse_index(folder, bytes), problems)?),
+        None => None,
+    };
+    let names = noted(shard_names(folder, index.as_ref()), problems)?;
+    let store = noted(open_shards(&names), problems)?;
+    let config = config?;
+    let catalog = read_catalog(folder, &config, index.as_ref(), &*store, problems)?;
+    Some(Checkpoint {
+        config,
+        generation: generation?,
+        catalog: Arc::new(catalog),
+        store,
+        tokenizer: tokenizer?,
+        source,
+        notices,
+    })
+}
+
+fn read_config(folder: &dyn Folder) -> Result<Config, OpenError> {
+    let path = || folder.path(CONFIG);
+    let bytes = folder.read(CONFIG, SMALL_LIMIT)?;
+    let bytes = bytes.ok_or_else(|| OpenError::NoConfig { path: path() })?;
+    Config::parse(&bytes).map_err(|error| OpenError::Config { path: path(), error })
+}
+
+fn read_generation(folder: &dyn Folder, vocab: usize) -> Result<Generation, OpenError> {
+    let Some(bytes) = folder.read(GENERATION, SMALL_LIMIT)? else {
+        return Ok(Generation::default());
+    };
+    let path = || folder.path(GENERATION);
+    Generation::parse(&bytes, vocab).map_err(|error| OpenError::Config { path: path(), error })
+}
+
+fn read_tokenizer(folder: &dyn Folder) -> Result<Option<TokenizerFiles>, OpenError> {
+    let Some(ranks) = folder.read(RANKS, SMALL_LIMIT)? else {
+        return Ok(None);
+    };
+    let config = folder.read(TOKENIZER_CONFIG, SMALL_LIMIT)?;
+    Ok(Some(TokenizerFiles { ranks, config }))
+}
+
+fn parse_index<'b>(folder: &dyn Folder, bytes: &'b [u8]) -> Result<Index<'b>, OpenError> {
+    Index::parse(bytes).map_err(|error| OpenError::Index { path: folder.path(INDEX), error })
+}
+
+/// The shards that the index names; without one, the single file of small checkpoints.
+fn shard_names(folder: &dyn Folder, index: Option<&Index<'_>>) -> Result<Vec<String>, OpenError> {
+    if let Some(index) = index {
+        return Ok(index.shards.iter().map(|name| name.to_string()).collect());
+    }
+    match folder.has(SINGLE) {
+        true => Ok(vec![SINGLE.to_owned()]),
+        false => Err(OpenError::NoIndex { path: folder.path("") }),
+    }
+}
+
+fn read_catalog(
+    folder: &dyn Folder,
+    config: &Config,
+    index: Option<&Index<'_>>,
+    store: &dyn Store,
+    problems: &mut Vec<OpenError>,
+) -> Option<Catalog> {
+    let mut builder = CatalogBuilder::new(config);
+    let mut buf = Vec::new();
+    for (number, shard) in store.shards().iter().enumerate() {
+        let id = ShardId::new(number as u32);
+        let header = noted(read_header(store, id, shard.len, &mut buf), problems)?;
+        builder.add_shard(&shard.name, shard.len, header);
+    }
+    let path: PathBuf = folder.path("");
+    match builder.finish(index) {
+        Ok(catalog) => Some(catalog),
+        Err(found) => {
+            let problem =
+                |problem| OpenError::Checkpoint { path: path.clone(), problem: Box::new(problem) };
+            let count = found.unlisted();
+            problems.extend(found.into_iter().map(problem));
+            if count > 0 {
+                problems.push(OpenError::Unlisted { path, count });
+            }
+            None
+        }
+    }
+}
+
+/// Reads and parses a shard's header; the buffer is used again and again.
+fn read_header<'b>(
+    store: &dyn Store,
+    shard: ShardId,
+    len: u64,
+    buf: &'b mut Vec<u8>,
+) -> Result<Result<Header<'b>, HeaderError>, OpenError> {
+    read_front(store, shard, len.min(8), buf)?;
+    match header_extent(buf, len) {
+        Ok(extent) => read_front(store, shard, extent, buf)?,
+        Err(error) => return Ok(Err(error)),
+    }
+    Ok(Header::parse(buf, len))
+}
+
+fn read_front(
+    store: &dyn Store,
+    shard: ShardId,
+    len: u64,
+    buf: &mut Vec<u8>,
+) -> Result<(), OpenError> {
+    buf.resize(len as usize, 0);
+    let span = Span::new(shard, 0, len).expect("from the start, nothing overflows");
+    Ok(store.read_exact(span, buf)?)
+}

@@ -1,0 +1,71 @@
+//! The trait that all places of bytes share.
+
+use deltafin_checkpoint::{Record, RowTable, Shard, Span};
+
+use crate::StoreError;
+
+/// A place that has the bytes of shards.
+pub trait Store: Send + Sync {
+    /// The shards, in the order of their ids.
+    fn shards(&self) -> &[Shard];
+
+    /// Fills `buf` with the bytes of `span`, or fails without a promise about `buf`.
+    ///
+    /// # Panics
+    /// If `buf` is not exactly as long as the span: that is a fault of the caller.
+    fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError>;
+}
+
+/// Refuses spans that no read could answer; gives the shard of the others. Every store
+/// begins its reads with this, so that all fail alike.
+pub(crate) fn check<'s>(
+    shards: &'s [Shard],
+    span: Span,
+    buf: &[u8],
+) -> Result<&'s Shard, StoreError> {
+    assert_eq!(buf.len() as u64, span.len(), "the buffer must be as long as the span");
+    let number = span.shard().index();
+    let shard = shards.get(number).ok_or(StoreError::NoShard { number, shards: shards.len() })?;
+    if span.end() <= shard.len {
+        return Ok(shard);
+    }
+    Err(StoreError::EndOfFile {
+        file: shard.name.clone(),
+        offset: span.offset(),
+        wanted: span.len(),
+        got: shard.len.saturating_sub(span.offset()),
+    })
+}
+
+/// Reads the pieces of a record back to back into `buf`.
+///
+/// # Panics
+/// If `buf` is not exactly as long as the record.
+pub fn read_record(
+    store: &dyn Store,
+    record: Record<'_>,
+    buf: &mut [u8],
+) -> Result<(), StoreError> {
+    assert_eq!(buf.len() as u64, record.len(), "the buffer must be as long as the record");
+    let mut rest = buf;
+    for &piece in record.pieces() {
+        let (front, back) = rest.split_at_mut(piece.len() as usize);
+        store.read_exact(piece, front)?;
+        rest = back;
+    }
+    Ok(())
+}
+
+/// Reads one row of a table, such as a token's embedding.
+///
+/// # Panics
+/// If the table has no such row, or `buf` is not exactly as long as a row.
+pub fn read_row(
+    store: &dyn Store,
+    table: &RowTable,
+    row: u64,
+    buf: &mut [u8],
+) -> Result<(), StoreError> {
+    let span = table.row(row);
+    store.read_exact(span.unwrap_or_else(|| panic!("no row {row} of {}", table.rows())), buf)
+}
