@@ -22,6 +22,11 @@ pub mod reply;
 pub mod tokenizer;
 mod utf8;
 
+/// Foreign text in an error message stays on one line and short.
+fn one_line(text: &str) -> String {
+    text.chars().take(160).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 pub use chat::{ChatError, Effort, Request, Segment, render};
 pub use reply::{Answer, Delta, Event, Marker, Parser, Reply, ReplyOptions, TextReply};
 pub use tokenizer::{DecodeError, Tokenizer, TokenizerError};

@@ -53,6 +53,26 @@ fn is_unfinished(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, cases: 1024, ..Default::default() })]
+
+        #[test]
+        fn joins_to_the_lossy_text_however_cut(
+            pieces in proptest::collection::vec(proptest::collection::vec(
+                proptest::sample::select(b"a\x80\xbf\xa0\xc3\xe6\xbc\xa2\xed\xf0\x9f\x98\xf4\x90\xff".to_vec()),
+                0..4), 0..12),
+        ) {
+            let (mut utf8, mut text) = (Utf8Assembler::default(), String::new());
+            for piece in &pieces {
+                text += &utf8.push(piece);
+                prop_assert!(utf8.held() <= 3);
+            }
+            text += &utf8.finish();
+            prop_assert_eq!(text, String::from_utf8_lossy(&pieces.concat()).into_owned());
+        }
+    }
 
     #[test]
     fn holds_at_most_three_bytes_and_loses_none() {

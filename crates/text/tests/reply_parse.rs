@@ -284,7 +284,9 @@ fn read(options: ReplyOptions, items: &[Item], size: usize) -> (Vec<Delta>, Answ
     for item in items {
         match item {
             Item::Bytes(bytes) => {
-                bytes.chunks(size).for_each(|piece| deltas.extend(parser.push(Event::Bytes(piece))))
+                bytes
+                    .chunks(size)
+                    .for_each(|piece| deltas.extend(parser.push(Event::Bytes(piece))));
             }
             other => deltas.extend(parser.push(other.event())),
         }

@@ -92,7 +92,8 @@ impl Request {
             let reason = "a JSON object is expected, such as {\"messages\": […]}".to_owned();
             return Err(ChatError::Request { reason });
         }
-        serde_json::from_slice(json).map_err(|e| ChatError::Request { reason: e.to_string() })
+        serde_json::from_slice(json)
+            .map_err(|e| ChatError::Request { reason: crate::one_line(&e.to_string()) })
     }
 
     /// Sets how much to think.

@@ -37,7 +37,7 @@ impl FromStr for Effort {
         [Self::Low, Self::High, Self::Max]
             .into_iter()
             .find(|effort| effort.as_str() == given)
-            .ok_or_else(|| ChatError::Effort { given: given.to_owned() })
+            .ok_or_else(|| ChatError::Effort { given: crate::one_line(given) })
     }
 }
 

@@ -65,7 +65,7 @@ impl<'a> Renderer<'a> {
             "user" => self.spoken("user", message),
             "assistant" => self.assistant(placed.index, message),
             "tool" => self.tool_result(placed),
-            role => Err(ChatError::Role { index: placed.index, role: role.to_owned() }),
+            role => Err(ChatError::Role { index: placed.index, role: crate::one_line(role) }),
         }
     }
 
@@ -191,7 +191,7 @@ impl<'a> Renderer<'a> {
 
     fn image(&mut self) -> Result<(), ChatError> {
         let Some(blocks) = self.images else {
-            // Our own literal, and no token of that name exists: it encodes as plain text.
+            // Markup, as it is our own literal, yet no token of the release has this name.
             self.segments.push(Segment::markup(IMAGE_PLACEHOLDER));
             return Ok(());
         };

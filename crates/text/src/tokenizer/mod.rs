@@ -19,6 +19,8 @@ pub use special::{SPECIAL_TOKENS, TOKENIZER_CONFIG_BYTES_MAX};
 
 pub(crate) use guard::is_python_space;
 
+use std::fmt;
+
 use crate::chat::Segment;
 use crate::reply::{Event, Marker};
 use ranks::Ranks;
@@ -28,12 +30,19 @@ use special::Specials;
 const STOP_NAMES: [&str; 3] = ["<|end_of_msg|>", "[EOS]", "[EOT]"];
 
 /// The model's vocabulary, both ways.
-#[derive(Debug)]
 pub struct Tokenizer {
     ranks: Ranks,
     specials: Specials,
     vocab_size: u32,
     markers: [(Option<u32>, Marker); 6],
+}
+
+/// Sizes only: the tables would fill a screen.
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes = (self.base(), self.vocab_size);
+        f.debug_struct("Tokenizer").field("base", &sizes.0).field("vocab_size", &sizes.1).finish()
+    }
 }
 
 impl Tokenizer {

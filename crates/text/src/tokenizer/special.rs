@@ -10,6 +10,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use super::TokenizerError;
+use crate::one_line;
 
 /// The number of special ids after the last rank.
 pub const SPECIAL_TOKENS: u32 = 256;
@@ -71,7 +72,7 @@ fn configured(base: u32, file: &[u8]) -> Result<Vec<(u32, String)>, TokenizerErr
         return Err(TokenizerError::ConfigTooLarge { bytes, limit });
     }
     let config: Config = serde_json::from_slice(file)
-        .map_err(|e| TokenizerError::ConfigJson { reason: e.to_string() })?;
+        .map_err(|e| TokenizerError::ConfigJson { reason: one_line(&e.to_string()) })?;
     let named = |(id, token): (String, AddedToken)| Ok((checked_id(base, id)?, checked(token)?));
     config.added_tokens_decoder.into_iter().map(named).collect()
 }
@@ -81,7 +82,7 @@ fn checked_id(base: u32, id: String) -> Result<u32, TokenizerError> {
     let number = id.bytes().all(|b| b.is_ascii_digit()).then(|| id.parse().ok()).flatten();
     match number {
         Some(number) if (first..=last).contains(&number) => Ok(number),
-        _ => Err(TokenizerError::SpecialId { id: shorten(&id), first, last }),
+        _ => Err(TokenizerError::SpecialId { id: one_line(&id), first, last }),
     }
 }
 
@@ -96,7 +97,7 @@ fn index(base: u32, names: &[String]) -> Result<HashMap<String, u32>, TokenizerE
     let mut by_name = HashMap::with_capacity(names.len());
     for (id, name) in (base..).zip(names) {
         if let Some(first) = by_name.insert(name.clone(), id) {
-            return Err(TokenizerError::SpecialTwice { name: shorten(name), first, second: id });
+            return Err(TokenizerError::SpecialTwice { name: one_line(name), first, second: id });
         }
     }
     Ok(by_name)
@@ -109,10 +110,5 @@ fn spelling_of(names: &[String]) -> Result<Regex, TokenizerError> {
     longest_first.sort_by_key(|name| std::cmp::Reverse(name.len()));
     let alternatives: Vec<String> = longest_first.into_iter().map(regex::escape).collect();
     Regex::new(&alternatives.join("|"))
-        .map_err(|e| TokenizerError::ConfigJson { reason: e.to_string() })
-}
-
-/// Foreign text in an error message stays short and on one line.
-fn shorten(text: &str) -> String {
-    text.chars().take(64).flat_map(char::escape_debug).collect()
+        .map_err(|e| TokenizerError::ConfigJson { reason: one_line(&e.to_string()) })
 }

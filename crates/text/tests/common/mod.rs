@@ -1,5 +1,6 @@
 //! Fixtures and small parts that several tests share.
 #![allow(dead_code, reason = "each test file uses its own share")]
+#![allow(clippy::unwrap_used, reason = "these functions run in tests only")]
 
 use deltafin_text::reply::{Channel, Event, Marker, ReplyOptions};
 use deltafin_text::{Delta, Tokenizer};
@@ -10,6 +11,7 @@ macro_rules! fixture {
         include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/", $path))
     };
 }
+#[allow(unused_imports, reason = "each test file uses its own share")]
 pub(crate) use fixture;
 
 pub(crate) const TINY_RANKS: &[u8] = fixture!("tokenizer/tiny.tiktoken.model");
