@@ -58,13 +58,13 @@ impl PlannedShard {
 }
 
 /// The length and the JSON that go in front of these tensors, padded with spaces to a
-/// multiple of 8 as the usual writer does.
+/// multiple of 8. There is no `__metadata__`, as the released shards have none.
 pub fn header(tensors: &[PlannedTensor]) -> Vec<u8> {
-    let mut json = String::from(r#"{"__metadata__":{"format":"pt"}"#);
+    let mut json = String::new();
     let mut begin = 0;
     for tensor in tensors {
         let end = begin + tensor.bytes();
-        json.push(',');
+        json.push(if json.is_empty() { '{' } else { ',' });
         push_string(&mut json, &tensor.name);
         json.push_str(r#":{"dtype":""#);
         json.push_str(tensor.dtype.name());
@@ -76,7 +76,7 @@ pub fn header(tensors: &[PlannedTensor]) -> Vec<u8> {
         json.push_str(&format!(r#"],"data_offsets":[{begin},{end}]}}"#));
         begin = end;
     }
-    json.push('}');
+    json.push_str(if json.is_empty() { "{}" } else { "}" });
     while !json.len().is_multiple_of(8) {
         json.push(' ');
     }
@@ -101,7 +101,7 @@ pub fn index_json(shards: &[PlannedShard]) -> String {
         json.push_str(": ");
         push_string(&mut json, shard);
     }
-    json.push_str("\n  }\n}\n");
+    json.push_str("\n  }\n}");
     json
 }
 
