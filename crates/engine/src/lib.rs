@@ -1,2 +1,25 @@
 //! Token ids in, token ids out.
+//!
+//! An [`Engine`] is a loaded model with its instruction set and threads. A [`Session`] is one
+//! sequence on it. [`generate`] is the decode loop. Nothing here knows text, and nothing here decides
+//! a token: that is the model's alone.
 #![forbid(unsafe_code)]
+
+mod engine;
+mod error;
+mod generate;
+mod memory;
+mod options;
+mod session;
+mod weights;
+
+pub use deltafin_kernels::IsaKind;
+pub use deltafin_model::{Observer, Silent, Tap};
+pub use deltafin_spec::{LayerId, ModelSpec};
+pub use engine::Engine;
+pub use error::{EngineError, WeightsError};
+pub use generate::{Finish, Limits, Listener, Outcome, Stats, generate};
+pub use memory::peak_resident_bytes;
+pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions};
+pub use session::{Flow, Progress, Session};
+pub use weights::{LoadError, LoadedWeights, Residency};

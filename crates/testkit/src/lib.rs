@@ -1,2 +1,29 @@
-//! Fixtures and deliberately awkward weights for tests.
+//! Fixtures and deliberately awkward weights, for tests only.
+//!
+//! The miniature checkpoints under `fixtures/` are random models in the released layout; their golden
+//! vectors come from a float64 evaluation of the exact weights. `fixtures/k3-micro/README.md`
+//! describes them.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)] // A broken fixture should stop the test on the spot.
+
+mod golden;
+mod shuffled;
+
+pub use golden::{DemoGolden, DemoPrompt, Golden, Prompt};
+pub use shuffled::Shuffled;
+
+use deltafin_store::Checkpoint;
+use std::path::PathBuf;
+
+/// The folder of a miniature checkpoint: `k3-micro` or `k3-calm`.
+pub fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// Opens `k3-micro`, `k3-calm` or `demo`.
+pub fn open(name: &str) -> Checkpoint {
+    match name {
+        "demo" => deltafin_store::from_memory(deltafin_demo::FILES).unwrap(),
+        _ => deltafin_store::open_dir(&fixture(name)).unwrap(),
+    }
+}

@@ -1,0 +1,113 @@
+//! A loaded model.
+
+use crate::options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions};
+use crate::weights::{LoadedWeights, Residency};
+use crate::{EngineError, Session};
+use deltafin_kernels::{Isa, IsaKind, Kernels};
+use deltafin_model::{Forward, Weights};
+use deltafin_pool::Pool;
+use deltafin_spec::ModelSpec;
+use deltafin_store::Checkpoint;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+/// A model with its arithmetic and weights, ready for sessions. `W` is where weights come from;
+/// only tests use another source than [`LoadedWeights`].
+pub struct Engine<W = LoadedWeights> {
+    spec: ModelSpec,
+    kernels: Kernels,
+    weights: W,
+    stop_ids: Vec<u32>,
+    chunk: usize,
+    context: usize,
+}
+
+impl Engine {
+    /// Loads `checkpoint`.
+    pub fn open(checkpoint: Checkpoint, options: EngineOptions) -> Result<Engine, EngineError> {
+        let stop_ids = checkpoint.stop_ids();
+        let spec = checkpoint.spec().clone();
+        context_of(&spec, &options)?;
+        Engine::with_weights(spec, LoadedWeights::load(checkpoint)?, stop_ids, options)
+    }
+
+    /// Whether the weights are held in memory or read as they are needed.
+    pub fn residency(&self) -> Residency {
+        self.weights.residency()
+    }
+}
+
+impl<W: Weights> Engine<W> {
+    /// An engine on other weights.
+    pub fn with_weights(
+        spec: ModelSpec,
+        weights: W,
+        stop_ids: Vec<u32>,
+        options: EngineOptions,
+    ) -> Result<Engine<W>, EngineError> {
+        let isa = options.isa.map_or(Ok(Isa::best()), Isa::new)?;
+        let threads = options.threads.map_or_else(Pool::default_threads, NonZeroUsize::get);
+        let context = context_of(&spec, &options)?;
+        let chunk = options.chunk.map_or(DEFAULT_CHUNK, NonZeroUsize::get).min(context);
+        let kernels = Kernels::new(isa, Arc::new(Pool::new(threads)));
+        Ok(Engine { spec, kernels, weights, stop_ids, chunk, context })
+    }
+
+    /// The model's dimensions.
+    pub fn spec(&self) -> &ModelSpec {
+        &self.spec
+    }
+
+    /// The instruction set in use.
+    pub fn isa(&self) -> IsaKind {
+        self.kernels.isa().kind()
+    }
+
+    /// The threads in use.
+    pub fn threads(&self) -> usize {
+        self.kernels.pool().width()
+    }
+
+    /// Positions a session has room for.
+    pub fn context(&self) -> usize {
+        self.context
+    }
+
+    /// Prompt rows of one pass.
+    pub fn chunk(&self) -> usize {
+        self.chunk
+    }
+
+    /// The ids that end a generation, as the checkpoint's two configuration files declare them.
+    pub fn stop_ids(&self) -> &[u32] {
+        &self.stop_ids
+    }
+
+    /// How the spine is represented: the one choice here that would change bits.
+    pub fn recipe(&self) -> &'static str {
+        "bf16"
+    }
+
+    /// The weights.
+    pub fn weights(&self) -> &W {
+        &self.weights
+    }
+
+    /// A new, empty sequence.
+    pub fn session(&self) -> Session<'_, W> {
+        Session::new(self)
+    }
+
+    pub(crate) fn forward(&self) -> Forward<'_, W> {
+        Forward { spec: &self.spec, kernels: &self.kernels, weights: &self.weights }
+    }
+}
+
+fn context_of(spec: &ModelSpec, options: &EngineOptions) -> Result<usize, EngineError> {
+    let limit = spec.max_positions;
+    match options.context.map(NonZeroUsize::get) {
+        Some(asked) if asked > limit => Err(EngineError::Context { asked, limit }),
+        Some(asked) => Ok(asked),
+        None => Ok(limit.min(DEFAULT_CONTEXT)),
+    }
+}

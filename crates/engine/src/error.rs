@@ -1,0 +1,64 @@
+//! What can go wrong between ids and ids.
+
+use crate::weights::LoadError;
+use deltafin_kernels::UnsupportedIsa;
+use deltafin_model::StepError;
+use std::error::Error;
+use std::fmt;
+
+/// Why the engine refused or stopped. The session it happened in is empty afterwards.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The instruction set asked for is not there.
+    #[error("{0}; use --isa auto")]
+    Isa(#[from] UnsupportedIsa),
+    /// The context asked for is longer than the model was made for.
+    #[error("--context {asked} is more than this checkpoint's limit of {limit} positions")]
+    Context {
+        /// Positions asked for.
+        asked: usize,
+        /// The checkpoint's limit.
+        limit: usize,
+    },
+    /// Nothing to start from.
+    #[error("the prompt is empty: give at least one token")]
+    EmptyPrompt,
+    /// The prompt leaves no room for an answer.
+    #[error(
+        "the prompt of {prompt} tokens does not fit into a context of {context}: shorten it or raise --context"
+    )]
+    PromptTooLong {
+        /// Tokens of the prompt and of what the session already holds.
+        prompt: usize,
+        /// Positions of the session.
+        context: usize,
+    },
+    /// The weights could not be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A pass stopped.
+    #[error(transparent)]
+    Step(StepError<WeightsError>),
+}
+
+/// Weights could not be had in the middle of a pass, from wherever they come.
+#[derive(Debug)]
+pub struct WeightsError(Box<dyn Error + Send + Sync>);
+
+impl fmt::Display for WeightsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for WeightsError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<StepError<E>> for EngineError {
+    fn from(error: StepError<E>) -> EngineError {
+        EngineError::Step(error.map_weights(|e| WeightsError(Box::new(e))))
+    }
+}

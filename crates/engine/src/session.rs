@@ -1,0 +1,216 @@
+//! One sequence on an engine.
+
+use crate::{Engine, EngineError, LoadedWeights};
+use deltafin_model::{Observer, State, StepError, Weights, Workspace};
+use deltafin_spec::LayerId;
+use std::ops::ControlFlow;
+
+/// How far a prompt has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Prompt rows whose pass is complete.
+    pub rows_done: usize,
+    /// Rows of the pass that is running.
+    pub rows_running: usize,
+    /// Prompt rows in all.
+    pub rows_total: usize,
+    /// The layer that is about to run.
+    pub layer: usize,
+    /// Layers in all.
+    pub layers: usize,
+}
+
+/// Whether a prompt was taken in whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// It was.
+    Done,
+    /// It was stopped on request between two layers. The session is empty again.
+    Interrupted,
+}
+
+/// One sequence: its ids, its state, and the logits after its last id.
+pub struct Session<'e, W: Weights = LoadedWeights> {
+    engine: &'e Engine<W>,
+    state: State,
+    workspace: Workspace,
+    ids: Vec<u32>,
+    logits: Vec<f32>,
+}
+
+/// Logits of this many rows are computed at once when all rows are wanted.
+const LOGIT_ROWS: usize = 16;
+
+type StepResult<W> = Result<(), StepError<<W as Weights>::Error>>;
+
+impl<'e, W: Weights> Session<'e, W> {
+    /// The ids the state has taken in.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// The logits after the last id, `[vocab]`; empty for an empty session.
+    pub fn logits(&self) -> &[f32] {
+        &self.logits
+    }
+
+    /// The state after the last id.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Room left, in positions.
+    pub fn room(&self) -> usize {
+        self.state.capacity() - self.state.len()
+    }
+
+    /// Forgets everything; the memory is kept.
+    pub fn reset(&mut self) {
+        self.state.clear();
+        self.ids.clear();
+        self.logits.clear();
+    }
+
+    /// Prepares for a sequence that begins with `ids`: keeps the state when `ids` strictly continues
+    /// the ids in it, else forgets it. Returns how many of `ids` are already taken in.
+    pub fn reuse(&mut self, ids: &[u32]) -> usize {
+        if !(ids.len() > self.ids.len() && ids.starts_with(&self.ids)) {
+            self.reset();
+        }
+        self.ids.len()
+    }
+
+    /// Takes in `ids`, in passes of at most the engine's chunk. `progress` is asked before each
+    /// layer of each pass; `Break` stops there and empties the session, for a pass cannot be undone.
+    pub fn prefill(
+        &mut self,
+        ids: &[u32],
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Flow, EngineError> {
+        self.check_room(ids.len())?;
+        let layers = self.engine.spec().layers.len();
+        let (mut rows_done, rows_total) = (0, ids.len());
+        for piece in ids.chunks(self.engine.chunk()) {
+            let rows_running = piece.len();
+            let mut watch = Watch(|layer: LayerId| {
+                let layer = layer.index();
+                progress(Progress { rows_done, rows_running, rows_total, layer, layers })
+            });
+            let run = self.pass(piece, &mut watch);
+            if let Some(Flow::Interrupted) = self.settle(run)? {
+                return Ok(Flow::Interrupted);
+            }
+            rows_done += rows_running;
+        }
+        let last = self.last_logits();
+        self.settle(last)?;
+        Ok(Flow::Done)
+    }
+
+    /// Takes in one id.
+    pub fn advance(&mut self, id: u32) -> Result<(), EngineError> {
+        self.check_room(1)?;
+        let run = self.pass(&[id], &mut deltafin_model::Silent).and_then(|()| self.last_logits());
+        self.settle(run).map(|_| ())
+    }
+
+    /// The most likely next id, the lowest of equals; `None` for an empty session.
+    pub fn greedy(&self) -> Option<u32> {
+        let mut best = None;
+        for (id, &logit) in (0u32..).zip(&self.logits) {
+            if best.is_none_or(|(_, top)| logit > top) {
+                best = Some((id, logit));
+            }
+        }
+        best.map(|(id, _)| id)
+    }
+
+    /// Takes in `ids` and shows everything on the way: layers to `observer`, and the logits of all
+    /// rows, a few at a time, to `logits(first row, values [rows, vocab])`. Row numbers that the
+    /// observer sees count from the start of a pass; `pass(first row)` announces each.
+    pub fn evaluate(
+        &mut self,
+        ids: &[u32],
+        observer: &mut dyn Observer,
+        pass: &mut dyn FnMut(usize),
+        logits: &mut dyn FnMut(usize, &[f32]),
+    ) -> Result<(), EngineError> {
+        self.check_room(ids.len())?;
+        let vocab = self.engine.spec().vocab;
+        let mut buffer = vec![0.0; LOGIT_ROWS.min(ids.len()) * vocab];
+        let mut first = 0;
+        for piece in ids.chunks(self.engine.chunk()) {
+            pass(first);
+            // The observer decides nothing here but may stop: then the session is empty.
+            let mut run = self.pass(piece, observer);
+            for start in (0..piece.len()).step_by(LOGIT_ROWS) {
+                let rows = start..piece.len().min(start + LOGIT_ROWS);
+                let out = &mut buffer[..rows.len() * vocab];
+                run = run.and_then(|()| {
+                    self.engine.forward().logits(rows, &mut self.workspace, out)?;
+                    logits(first + start, out);
+                    Ok(())
+                });
+            }
+            self.settle(run)?;
+            first += piece.len();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn new(engine: &'e Engine<W>) -> Session<'e, W> {
+        Session {
+            engine,
+            state: State::new(engine.spec(), engine.context()),
+            workspace: Workspace::new(),
+            // Growing later would be an allocation in the decode loop.
+            ids: Vec::with_capacity(engine.context()),
+            logits: Vec::with_capacity(engine.spec().vocab),
+        }
+    }
+
+    fn check_room(&self, rows: usize) -> Result<(), EngineError> {
+        let (prompt, context) = (self.ids.len() + rows, self.state.capacity());
+        if rows == 0 {
+            return Err(EngineError::EmptyPrompt);
+        }
+        if prompt > context { Err(EngineError::PromptTooLong { prompt, context }) } else { Ok(()) }
+    }
+
+    fn pass(&mut self, ids: &[u32], observer: &mut dyn Observer) -> StepResult<W> {
+        self.engine.forward().run(ids, &mut self.state, &mut self.workspace, observer)?;
+        self.ids.extend_from_slice(ids);
+        Ok(())
+    }
+
+    /// The logits of the last row of the last pass.
+    fn last_logits(&mut self) -> StepResult<W> {
+        let rows = self.workspace.last_hidden().len() / self.engine.spec().hidden;
+        self.logits.resize(self.engine.spec().vocab, 0.0);
+        self.engine.forward().logits(rows - 1..rows, &mut self.workspace, &mut self.logits)
+    }
+
+    /// Empties the session when a pass did not complete, so that the next one starts clean.
+    fn settle(&mut self, run: StepResult<W>) -> Result<Option<Flow>, EngineError> {
+        match run {
+            Ok(()) => Ok(None),
+            Err(StepError::Interrupted) => {
+                self.reset();
+                Ok(Some(Flow::Interrupted))
+            }
+            Err(error) => {
+                self.reset();
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// Asks a closure before each layer.
+struct Watch<F>(F);
+
+impl<F: FnMut(LayerId) -> ControlFlow<()>> Observer for Watch<F> {
+    fn layer(&mut self, layer: LayerId) -> ControlFlow<()> {
+        (self.0)(layer)
+    }
+}

@@ -1,0 +1,148 @@
+//! Bytes of a record, seen as the matrices and vectors that the catalog says they are.
+//!
+//! The catalog has checked names, dtypes and shapes, so nothing here can fail but by our own fault.
+
+use super::bytes::Bytes;
+use deltafin_checkpoint::{ExpertLayout, SpanTensor, Spine};
+use deltafin_kernels::{Matrix, Weights};
+use deltafin_model::{
+    Attention, Expert, Ffn, Glu, Kda, LayerView, Mla, Moe, ResidualMix, TailView, Vector,
+};
+use deltafin_spec::{
+    Dtype, ExpertTensor, FfnKind, LayerKind, ModelSpec, MoeSpec, Shape, SpineTensor as T,
+};
+
+const CHECKED: &str = "the catalog has checked dtype and shape";
+
+/// A tensor as a vector.
+pub(super) fn vector(dtype: Dtype, bytes: &[u8]) -> Vector<'_> {
+    match dtype {
+        Dtype::F32 => Vector::F32(bytes),
+        Dtype::Bf16 => Vector::Bf16(bytes),
+        _ => unreachable!("{CHECKED}"),
+    }
+}
+
+fn matrix<'a>(dtype: Dtype, shape: &Shape, bytes: &'a [u8]) -> Matrix<'a> {
+    let weights = match dtype {
+        Dtype::F32 => Weights::F32(bytes),
+        Dtype::Bf16 => Weights::Bf16(bytes),
+        _ => unreachable!("{CHECKED}"),
+    };
+    let &[rows, cols] = shape.dims() else { unreachable!("{CHECKED}") };
+    Matrix::new(rows as usize, cols as usize, weights).expect(CHECKED)
+}
+
+/// A spine and its bytes, to look tensors up in.
+struct Tensors<'a> {
+    spine: &'a Spine,
+    bytes: &'a [u8],
+}
+
+impl<'a> Tensors<'a> {
+    fn find(&self, role: T) -> (Dtype, &'a Shape, &'a [u8]) {
+        let tensor = self.spine.tensor(role).expect(CHECKED);
+        (tensor.dtype, &tensor.shape, &self.bytes[tensor.place.range()])
+    }
+
+    fn matrix(&self, role: T) -> Matrix<'a> {
+        let (dtype, shape, bytes) = self.find(role);
+        matrix(dtype, shape, bytes)
+    }
+
+    fn vector(&self, role: T) -> Vector<'a> {
+        let (dtype, _, bytes) = self.find(role);
+        vector(dtype, bytes)
+    }
+
+    fn mix(&self, norm: T, proj: T) -> ResidualMix<'a> {
+        ResidualMix { norm: self.vector(norm), proj: self.vector(proj) }
+    }
+
+    fn glu(&self, gate: T, up: T, down: T) -> Glu<'a> {
+        Glu { gate: self.matrix(gate), up: self.matrix(up), down: self.matrix(down) }
+    }
+
+    fn kda(&self) -> Kda<'a> {
+        Kda {
+            qkv: [T::KdaQ, T::KdaK, T::KdaV].map(|role| self.matrix(role)),
+            conv: [T::KdaQConv, T::KdaKConv, T::KdaVConv].map(|role| self.vector(role)),
+            f_a: self.matrix(T::KdaDecayA),
+            f_b: self.matrix(T::KdaDecayB),
+            beta: self.matrix(T::KdaBeta),
+            a_log: self.vector(T::KdaALog),
+            dt_bias: self.vector(T::KdaDtBias),
+            gate: self.matrix(T::KdaGate),
+            o_norm: self.vector(T::KdaOutNorm),
+            output: self.matrix(T::KdaOut),
+        }
+    }
+
+    fn mla(&self) -> Mla<'a> {
+        Mla {
+            q_a: self.matrix(T::MlaQA),
+            q_norm: self.vector(T::MlaQANorm),
+            q_b: self.matrix(T::MlaQB),
+            kv_a: self.matrix(T::MlaKvA),
+            kv_norm: self.vector(T::MlaKvANorm),
+            kv_b: self.matrix(T::MlaKvB),
+            gate: self.matrix(T::MlaGate),
+            output: self.matrix(T::MlaOut),
+        }
+    }
+
+    fn moe(&self, spec: &MoeSpec) -> Moe<'a> {
+        Moe {
+            router: self.matrix(T::Router),
+            correction: self.vector(T::RouterBias),
+            to_latent: self.matrix(T::LatentDown),
+            latent_norm: spec.latent_norm.then(|| self.vector(T::LatentNorm)),
+            from_latent: self.matrix(T::LatentUp),
+            shared: Some(self.glu(T::SharedGate, T::SharedUp, T::SharedDown)),
+        }
+    }
+}
+
+/// A layer's spine.
+pub(super) fn layer<'a>(spec: &ModelSpec, spine: &'a Spine, bytes: &'a [u8]) -> LayerView<'a> {
+    let tensors = Tensors { spine, bytes };
+    let kind = spec.layer(spine.layer());
+    LayerView {
+        input_norm: tensors.vector(T::InputNorm),
+        ffn_norm: tensors.vector(T::PostAttentionNorm),
+        attention_mix: tensors.mix(T::AttnResNorm, T::AttnResProj),
+        ffn_mix: tensors.mix(T::MlpResNorm, T::MlpResProj),
+        attention: match kind.attention {
+            LayerKind::Kda => Attention::Kda(tensors.kda()),
+            LayerKind::Mla => Attention::Mla(tensors.mla()),
+        },
+        ffn: match kind.ffn {
+            FfnKind::Dense => Ffn::Dense(tensors.glu(T::DenseGate, T::DenseUp, T::DenseDown)),
+            FfnKind::Moe => Ffn::Moe(tensors.moe(&spec.moe)),
+        },
+    }
+}
+
+/// The output end: mix norm, mix projection, norm and head.
+pub(super) fn tail<'a>(tensors: [&SpanTensor; 4], bytes: [&'a Bytes<'_>; 4]) -> TailView<'a> {
+    let vector_at = |i: usize| vector(tensors[i].dtype, bytes[i]);
+    TailView {
+        mix: ResidualMix { norm: vector_at(0), proj: vector_at(1) },
+        norm: vector_at(2),
+        head: matrix(tensors[3].dtype, &tensors[3].shape, bytes[3]),
+    }
+}
+
+/// A routed expert.
+pub(super) fn expert<'a>(spec: &MoeSpec, layout: &ExpertLayout, bytes: &'a [u8]) -> Expert<'a> {
+    let mxfp4 = |rows, cols, packed, scales| {
+        let (packed, scales) = (&bytes[layout.range(packed)], &bytes[layout.range(scales)]);
+        Matrix::new(rows, cols, Weights::Mxfp4 { packed, scales }).expect(CHECKED)
+    };
+    use ExpertTensor::{W1Packed, W1Scale, W2Packed, W2Scale, W3Packed, W3Scale};
+    Glu {
+        gate: mxfp4(spec.width, spec.latent, W1Packed, W1Scale),
+        up: mxfp4(spec.width, spec.latent, W3Packed, W3Scale),
+        down: mxfp4(spec.latent, spec.width, W2Packed, W2Scale),
+    }
+}

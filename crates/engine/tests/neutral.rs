@@ -1,0 +1,133 @@
+//! Switches that may change time and nothing else: bit-equal logits and identical ids.
+//!
+//! Whoever adds a switch adds it to this table.
+
+use deltafin_engine::{Engine, EngineOptions, IsaKind, LoadedWeights, Session};
+use deltafin_kernels::Isa;
+use deltafin_model::Weights;
+use deltafin_testkit::{DemoGolden, Golden, Shuffled, open};
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+
+/// How a prompt is handed over.
+#[derive(Clone, Copy, Debug)]
+enum Feed {
+    /// In one piece.
+    Whole,
+    /// In passes of so many rows.
+    Chunks(usize),
+    /// Like generated ids.
+    TokenByToken,
+}
+
+/// One setting of every switch.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    isa: IsaKind,
+    threads: usize,
+    feed: Feed,
+    shuffle: bool,
+}
+
+/// The logits' bits after the prompt and after every generated id, and the ids.
+#[derive(PartialEq)]
+struct Trace {
+    bits: Vec<Vec<u32>>,
+    ids: Vec<u32>,
+}
+
+const NEW_IDS: usize = 8;
+
+fn trace<W: Weights>(session: &mut Session<'_, W>, prompt: &[u32], feed: Feed) -> Trace {
+    match feed {
+        Feed::TokenByToken => prompt.iter().for_each(|&id| session.advance(id).unwrap()),
+        _ => {
+            session.prefill(prompt, &mut |_| ControlFlow::Continue(())).unwrap();
+        }
+    }
+    let mut trace = Trace { bits: Vec::new(), ids: Vec::new() };
+    for step in 0..NEW_IDS {
+        trace.bits.push(session.logits().iter().map(|l| l.to_bits()).collect());
+        let id = session.greedy().unwrap();
+        trace.ids.push(id);
+        if step + 1 < NEW_IDS {
+            session.advance(id).unwrap();
+        }
+    }
+    trace
+}
+
+fn run(checkpoint: &str, prompt: &[u32], setting: Setting) -> Trace {
+    let options = EngineOptions {
+        isa: Some(setting.isa),
+        threads: NonZeroUsize::new(setting.threads),
+        chunk: match setting.feed {
+            Feed::Chunks(rows) => NonZeroUsize::new(rows),
+            _ => NonZeroUsize::new(4096),
+        },
+        context: NonZeroUsize::new(4096),
+    };
+    let checkpoint = open(checkpoint);
+    let (spec, stop) = (checkpoint.spec().clone(), checkpoint.stop_ids());
+    let weights = LoadedWeights::load(checkpoint).unwrap();
+    if setting.shuffle {
+        let engine = Engine::with_weights(spec, Shuffled::new(weights, 7), stop, options).unwrap();
+        trace(&mut engine.session(), prompt, setting.feed)
+    } else {
+        let engine = Engine::with_weights(spec, weights, stop, options).unwrap();
+        trace(&mut engine.session(), prompt, setting.feed)
+    }
+}
+
+/// Every setting; those that differ from the reference in one switch come with all others varied.
+fn settings() -> Vec<Setting> {
+    let mut all = Vec::new();
+    for isa in Isa::available().map(Isa::kind) {
+        for threads in [1, 2, 3, 7] {
+            for feed in [
+                Feed::Whole,
+                Feed::Chunks(1),
+                Feed::Chunks(3),
+                Feed::Chunks(64),
+                Feed::TokenByToken,
+            ] {
+                for shuffle in [false, true] {
+                    all.push(Setting { isa, threads, feed, shuffle });
+                }
+            }
+        }
+    }
+    all
+}
+
+fn check(checkpoint: &str, prompt: &[u32]) {
+    let reference = Setting { isa: IsaKind::Scalar, threads: 1, feed: Feed::Whole, shuffle: false };
+    let wanted = run(checkpoint, prompt, reference);
+    for setting in settings() {
+        let got = run(checkpoint, prompt, setting);
+        assert_eq!(got.ids, wanted.ids, "{checkpoint} {setting:?}");
+        assert!(got == wanted, "{checkpoint} {setting:?}: logits differ in their bits");
+    }
+}
+
+/// Long enough to cross blocks of 64 positions twice.
+fn long_prompt(golden: &Golden) -> Vec<u32> {
+    golden.prompts.iter().find(|p| p.name == "long").unwrap().ids.clone()
+}
+
+#[test]
+fn k3_micro_is_one_text() {
+    check("k3-micro", &long_prompt(&Golden::load("k3-micro")));
+}
+
+#[test]
+fn k3_calm_is_one_text() {
+    check("k3-calm", &long_prompt(&Golden::load("k3-calm")));
+}
+
+#[test]
+fn the_demo_model_is_one_text() {
+    let golden = DemoGolden::load();
+    let longest = golden.prompts.iter().max_by_key(|p| p.ids.len()).unwrap();
+    check("demo", &longest.ids);
+}

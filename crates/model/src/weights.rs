@@ -1,0 +1,236 @@
+//! What the forward pass asks for: *layer L's spine* and *these experts*. It never sees a path, a
+//! file or a drive; whoever implements [`Weights`] decides where bytes live and when they move.
+
+use deltafin_kernels::Matrix;
+use deltafin_spec::{ExpertId, LayerId};
+
+/// A source of weights. Implementations may block on reads; they never change values.
+pub trait Weights {
+    /// Why weights could not be had.
+    type Error: std::error::Error + Send + Sync + 'static;
+    /// Keeps one layer's spine in memory until dropped.
+    type Spine<'a>: Lease<Layer>
+    where
+        Self: 'a;
+    /// Keeps the output end of the model in memory until dropped.
+    type Tail<'a>: Lease<Tail>
+    where
+        Self: 'a;
+
+    /// Writes the embedding of `id` (`[hidden]`).
+    fn embed(&self, id: u32, out: &mut [f32]) -> Result<(), Self::Error>;
+
+    /// The weights of `layer` that every token uses.
+    fn spine(&self, layer: LayerId) -> Result<Self::Spine<'_>, Self::Error>;
+
+    /// The final mix, the final norm and the output head.
+    fn tail(&self) -> Result<Self::Tail<'_>, Self::Error>;
+
+    /// Calls `arrived` once for each of `ids` (ascending, distinct), in whatever order they come.
+    fn experts(
+        &self,
+        layer: LayerId,
+        ids: &[ExpertId],
+        arrived: &mut dyn FnMut(ExpertId, Expert<'_>),
+    ) -> Result<(), Self::Error>;
+}
+
+/// The right to a view of some weights until dropped.
+pub trait Lease<V: View> {
+    /// The weights.
+    fn view(&self) -> V::Of<'_>;
+}
+
+/// Names a borrowed view without its lifetime.
+pub trait View {
+    /// The view for one borrow.
+    type Of<'a>;
+}
+
+/// [`LayerView`] for leases.
+pub enum Layer {}
+impl View for Layer {
+    type Of<'a> = LayerView<'a>;
+}
+
+/// [`TailView`] for leases.
+pub enum Tail {}
+impl View for Tail {
+    type Of<'a> = TailView<'a>;
+}
+
+/// A small tensor used as a vector. Its bytes may have any alignment.
+#[derive(Clone, Copy)]
+pub enum Vector<'a> {
+    /// Little-endian f32.
+    F32(&'a [u8]),
+    /// Little-endian bfloat16.
+    Bf16(&'a [u8]),
+}
+
+impl Vector<'_> {
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Vector::F32(b) => b.len() / 4,
+            Vector::Bf16(b) => b.len() / 2,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes the first `out.len()` values as f32, exactly.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    pub fn read(&self, out: &mut [f32]) {
+        assert!(out.len() <= self.len(), "vector of {} read as {}", self.len(), out.len());
+        match self {
+            Vector::F32(b) => {
+                for (o, c) in out.iter_mut().zip(b.as_chunks::<4>().0) {
+                    *o = f32::from_le_bytes(*c);
+                }
+            }
+            Vector::Bf16(b) => {
+                for (o, c) in out.iter_mut().zip(b.as_chunks::<2>().0) {
+                    *o = f32::from_bits(u32::from(u16::from_le_bytes(*c)) << 16);
+                }
+            }
+        }
+    }
+}
+
+/// The two vectors of one attention-residual mix; only their product matters.
+#[derive(Clone, Copy)]
+pub struct ResidualMix<'a> {
+    /// `*_res_norm.weight`, `[hidden]`.
+    pub norm: Vector<'a>,
+    /// `*_res_proj.weight`, `[1, hidden]`.
+    pub proj: Vector<'a>,
+}
+
+/// One layer's spine.
+#[derive(Clone, Copy)]
+pub struct LayerView<'a> {
+    /// `input_layernorm`, `[hidden]`.
+    pub input_norm: Vector<'a>,
+    /// `post_attention_layernorm`, `[hidden]`.
+    pub ffn_norm: Vector<'a>,
+    /// `self_attention_res_*`.
+    pub attention_mix: ResidualMix<'a>,
+    /// `mlp_res_*`.
+    pub ffn_mix: ResidualMix<'a>,
+    /// The layer's token mixing.
+    pub attention: Attention<'a>,
+    /// The layer's channel mixing.
+    pub ffn: Ffn<'a>,
+}
+
+/// Which attention a layer has.
+#[derive(Clone, Copy)]
+pub enum Attention<'a> {
+    /// Kimi Delta Attention.
+    Kda(Kda<'a>),
+    /// Gated multi-head latent attention without positions.
+    Mla(Mla<'a>),
+}
+
+/// Kimi Delta Attention. `C` = heads × head dimension.
+#[derive(Clone, Copy)]
+pub struct Kda<'a> {
+    /// `q_proj`, `k_proj`, `v_proj`: `[C, hidden]` each.
+    pub qkv: [Matrix<'a>; 3],
+    /// `q_conv1d`, `k_conv1d`, `v_conv1d`: `[C, 1, taps]` each.
+    pub conv: [Vector<'a>; 3],
+    /// `f_a_proj`, `[rank, hidden]`: the decay's low-rank input half.
+    pub f_a: Matrix<'a>,
+    /// `f_b_proj`, `[C, rank]`: the decay's output half.
+    pub f_b: Matrix<'a>,
+    /// `b_proj`, `[heads, hidden]`: the write strength.
+    pub beta: Matrix<'a>,
+    /// `A_log`, at least `[heads]`: stored padded, one value per head is used.
+    pub a_log: Vector<'a>,
+    /// `dt_bias`, `[C]`.
+    pub dt_bias: Vector<'a>,
+    /// `g_proj`, `[C, hidden]`: the output gate.
+    pub gate: Matrix<'a>,
+    /// `o_norm`, `[head dimension]`, shared by the heads.
+    pub o_norm: Vector<'a>,
+    /// `o_proj`, `[hidden, C]`.
+    pub output: Matrix<'a>,
+}
+
+/// Gated multi-head latent attention.
+#[derive(Clone, Copy)]
+pub struct Mla<'a> {
+    /// `q_a_proj`, `[q rank, hidden]`.
+    pub q_a: Matrix<'a>,
+    /// `q_a_layernorm`, `[q rank]`.
+    pub q_norm: Vector<'a>,
+    /// `q_b_proj`, `[heads × (nope + rope), q rank]`.
+    pub q_b: Matrix<'a>,
+    /// `kv_a_proj_with_mqa`, `[latent + rope, hidden]`.
+    pub kv_a: Matrix<'a>,
+    /// `kv_a_layernorm`, `[latent]`.
+    pub kv_norm: Vector<'a>,
+    /// `kv_b_proj`, `[heads × (nope + v), latent]`: used absorbed, never to expand the cache.
+    pub kv_b: Matrix<'a>,
+    /// `g_proj`, `[heads × v, hidden]`: gates the attention output.
+    pub gate: Matrix<'a>,
+    /// `o_proj`, `[hidden, heads × v]`.
+    pub output: Matrix<'a>,
+}
+
+/// Which feed-forward a layer has.
+#[derive(Clone, Copy)]
+pub enum Ffn<'a> {
+    /// One gated MLP.
+    Dense(Glu<'a>),
+    /// Latent mixture of experts.
+    Moe(Moe<'a>),
+}
+
+/// A gated MLP: `down · situ(gate·x, up·x)`.
+#[derive(Clone, Copy)]
+pub struct Glu<'a> {
+    /// `[width, in]`.
+    pub gate: Matrix<'a>,
+    /// `[width, in]`.
+    pub up: Matrix<'a>,
+    /// `[out, width]`.
+    pub down: Matrix<'a>,
+}
+
+/// A routed expert: a gated MLP in the latent space (`w1` gate, `w3` up, `w2` down).
+pub type Expert<'a> = Glu<'a>;
+
+/// The part of a latent mixture of experts that every token uses.
+#[derive(Clone, Copy)]
+pub struct Moe<'a> {
+    /// `gate.weight`, `[experts, hidden]`.
+    pub router: Matrix<'a>,
+    /// `gate.e_score_correction_bias`, `[experts]`: selects, never weighs.
+    pub correction: Vector<'a>,
+    /// `routed_expert_down_proj`, `[latent, hidden]`.
+    pub to_latent: Matrix<'a>,
+    /// `routed_expert_norm`, `[latent]`; absent when the checkpoint has none.
+    pub latent_norm: Option<Vector<'a>>,
+    /// `routed_expert_up_proj`, `[hidden, latent]`.
+    pub from_latent: Matrix<'a>,
+    /// The shared experts, stored as one; absent when there are none.
+    pub shared: Option<Glu<'a>>,
+}
+
+/// The output end of the model.
+#[derive(Clone, Copy)]
+pub struct TailView<'a> {
+    /// `output_attn_res_*`.
+    pub mix: ResidualMix<'a>,
+    /// `model.norm`, `[hidden]`.
+    pub norm: Vector<'a>,
+    /// `lm_head`, `[vocabulary, hidden]`.
+    pub head: Matrix<'a>,
+}
