@@ -201,3 +201,87 @@ fn a_vocabulary_without_markers_refuses_a_chat() {
     let segments = render(&Request::new(vec![Message::user("Hi")])).unwrap();
     assert!(tokenizer.encode_segments(&segments).is_err());
 }
+
+/// The rendered text of a request, or why it is refused.
+fn text_of(input: Value) -> Result<String, ChatError> {
+    render(&request(&input)?).map(|segments| rendered_text(&segments))
+}
+
+#[test]
+fn placeholders_become_images_wherever_a_conversation_is_quoted() {
+    let block = |width| ImageBlock { width, height: 1 }.to_string();
+    let conversation = |thinking: bool, count: u32| {
+        serde_json::json!({
+            "messages": [
+                {"role": "assistant", "content": "<|kimi_image_placeholder|>",
+                 "reasoning_content": "r<|kimi_image_placeholder|>",
+                 "tool_calls": [
+                    {"name": "f", "arguments": {"a": "<|kimi_image_placeholder|>", "b": ["<|kimi_image_placeholder|>"]}},
+                    {"name": "g", "arguments": "{<|kimi_image_placeholder|>"}]},
+                {"role": "tool", "name": "<|kimi_image_placeholder|>", "content": [{"type": "image"}]},
+            ],
+            "thinking": thinking,
+            "image_prompts": (1..=count).map(block).collect::<Vec<_>>(),
+        })
+    };
+    let text = text_of(conversation(true, 6)).unwrap();
+    for (before, width, after) in [
+        ("r", 1, "<|close|>think"),
+        ("response<|sep|>", 2, "<|close|>response"),
+        ("type=\"string\"<|sep|>", 3, "<|close|>argument"),
+        ("[\"", 4, "\"]<|close|>argument"),
+        ("{", 5, "<|close|>json"),
+        ("tool=\"<|kimi_image_placeholder|>\" index=\"1\"<|sep|>", 6, "<|close|>message"),
+    ] {
+        assert!(
+            text.contains(&format!("{before}{}{after}", block(width))),
+            "image {width}: {text}"
+        );
+    }
+    let refused = |thinking, count| text_of(conversation(thinking, count)).unwrap_err();
+    assert_eq!(refused(true, 5), ChatError::TooFewImages { given: 5 });
+    assert_eq!(refused(true, 7), ChatError::TooManyImages { given: 7, placed: 6 });
+    assert_eq!(refused(true, 0), ChatError::TooFewImages { given: 0 });
+    // Reasoning that is not rendered places no image.
+    assert!(text_of(conversation(false, 5)).is_ok());
+}
+
+#[test]
+fn a_schema_is_found_in_every_place_clients_put_it() {
+    let body = |given: Value| {
+        let format = serde_json::json!({"type": "json_schema", "json_schema": given});
+        text_of(serde_json::json!({"response_format": format})).unwrap()
+    };
+    let expected = body(serde_json::json!({"type": "object"}));
+    assert!(expected.contains("```json\n{\"type\":\"object\"}\n```<|close|>message"));
+    for given in [
+        serde_json::json!({"name": "n", "schema": {"type": "object"}}),
+        serde_json::json!({"schema": null, "json_schema": {"type": "object"}}),
+    ] {
+        assert_eq!(body(given), expected);
+    }
+}
+
+#[test]
+fn blank_means_what_python_calls_blank() {
+    let text = text_of(serde_json::json!({"messages": [
+        {"role": "assistant", "reasoning_content": " \u{1c}\u{3000}\n",
+         "tool_calls": [{"name": "f", "arguments": "\u{1f}\t"}]}
+    ]}))
+    .unwrap();
+    assert!(text.contains("think<|sep|><|close|>think"));
+    assert!(text.contains("call tool=\"f\" index=\"1\"<|sep|><|close|>call"));
+}
+
+#[test]
+fn numbered_call_ids_match_as_strings() {
+    let text = text_of(serde_json::json!({"messages": [
+        {"role": "assistant", "tool_calls": [{"id": 1, "name": "f"}, {"name": "g"}, {"id": "2", "name": "h"}]},
+        {"role": "tool", "tool_call_id": 2, "content": "second"},
+        {"role": "tool", "id": "1", "content": "first"},
+    ]}))
+    .unwrap();
+    let first = text.find("tool=\"f\" index=\"1\"<|sep|>first").unwrap();
+    let second = text.find("tool=\"h\" index=\"2\"<|sep|>second").unwrap();
+    assert!(first < second);
+}

@@ -38,7 +38,7 @@ impl Header {
 impl Tag {
     pub(super) fn take(&mut self, key: &str) -> Option<String> {
         let at = self.attributes.iter().position(|(name, _)| name == key)?;
-        Some(self.attributes.swap_remove(at).1)
+        Some(self.attributes.remove(at).1)
     }
 }
 
@@ -70,6 +70,13 @@ mod tests {
         assert_eq!(tag.take("x").as_deref(), Some(""));
         assert_eq!(tag.take("tool").as_deref(), Some("a"));
         assert_eq!(tag.take("index"), None);
+    }
+
+    #[test]
+    fn the_first_of_two_equal_keys_counts_whatever_was_taken_before() {
+        let mut tag = read("argument key=\"k\" type=\"string\" type=\"number\"");
+        assert_eq!(tag.take("key").as_deref(), Some("k"));
+        assert_eq!(tag.take("type").as_deref(), Some("string"));
     }
 
     #[test]

@@ -10,6 +10,15 @@
 //!
 //! [`Reply`] does all of it for ids; [`TextReply`] for text that spells its markers, in tools
 //! and tests.
+//!
+//! ```
+//! use deltafin_text::reply::{ReplyOptions, parse_text};
+//!
+//! let text = "2 and 2.<|close|>think<|sep|><|open|>response<|sep|>4<|end_of_msg|>";
+//! let answer = parse_text(ReplyOptions::default(), text);
+//! assert_eq!(answer.reasoning_content, "2 and 2.");
+//! assert_eq!(answer.content, "4");
+//! ```
 
 mod call;
 mod event;
