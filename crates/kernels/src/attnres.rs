@@ -43,12 +43,7 @@ instantiate! {
 }
 
 #[inline(always)]
-unsafe fn mix_lanes<L: Lanes>(
-    vectors: &[&[f32]],
-    score_weight: &[f32],
-    eps: f32,
-    out: &mut [f32],
-) {
+unsafe fn mix_lanes<L: Lanes>(vectors: &[&[f32]], score_weight: &[f32], eps: f32, out: &mut [f32]) {
     // SAFETY: the caller proves the instruction set.
     unsafe {
         let mut weights = vec![0.0; vectors.len()];

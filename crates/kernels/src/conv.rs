@@ -74,14 +74,16 @@ unsafe fn convolve_lanes<L: Lanes>(
 ) {
     let past = taps - 1;
     let by_tap = transposed(&weight[strip.from * taps..strip.to * taps], taps);
-    // SAFETY, for every part: strips of different tasks do not overlap, and inside a task the rows
-    // read are those before the row being written, or it is the only part alive.
     // Row `row` of history and x, one after the other.
-    let before = |row: usize| unsafe {
-        if row < past {
-            history.read(strip.of_row(row))
-        } else {
-            x.read(strip.of_row(row - past))
+    let before = |row: usize| {
+        // SAFETY: strips of different tasks do not overlap; this task writes a row only while it
+        // holds none of its parts.
+        unsafe {
+            if row < past {
+                history.read(strip.of_row(row))
+            } else {
+                x.read(strip.of_row(row - past))
+            }
         }
     };
     let mut next_history = Vec::with_capacity(past * strip.width());
@@ -96,11 +98,11 @@ unsafe fn convolve_lanes<L: Lanes>(
             // SAFETY: the caller proves the instruction set.
             unsafe { multiply_add::<L>(&mut sums, before(row + tap), weight) };
         }
-        // SAFETY: see above; the caller proves the instruction set.
+        // SAFETY: as in `before`; the caller proves the instruction set.
         unsafe { silu::<L>(&sums, x.part(strip.of_row(row))) };
     }
     for (row, kept) in next_history.chunks_exact(strip.width()).enumerate() {
-        // SAFETY: see above.
+        // SAFETY: as in `before`.
         unsafe { history.part(strip.of_row(row)) }.copy_from_slice(kept);
     }
 }

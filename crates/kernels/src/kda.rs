@@ -1,7 +1,7 @@
 //! Kimi Delta Attention: the decay gate and the recurrence over the matrix state.
 #![allow(unsafe_code)]
 
-use crate::disjoint::{Disjoint, run_chunks, run_once, units_per_task};
+use crate::disjoint::{Disjoint, run_chunks, units_per_task};
 use crate::lanes::slices::{load, store};
 use crate::lanes::{LANES, Lanes, instantiate};
 use crate::norm::row_count;

@@ -25,9 +25,10 @@ mod kda;
 mod lanes;
 mod latent;
 mod math;
-mod norm;
 mod matrix;
+mod norm;
 mod parallel;
+pub mod probe;
 mod products;
 mod situ;
 

@@ -7,15 +7,15 @@
 #![allow(unsafe_code)]
 
 use crate::lanes::Lanes;
+use std::f32::consts::{LN_2, LOG2_E};
 
 /// Adding 1.5 · 2^23 leaves a small number rounded to an integer in the low bits of the sum.
 const ROUND: f32 = 12_582_912.0;
-const LN_2_HIGH: f32 = 0.693_147_2;
-const LN_2_LOW: f32 = -1.904_654_2e-9;
+/// ln 2 - `LN_2`.
+const LN_2_REST: f32 = -1.904_654_2e-9;
 
 /// (e^r - 1 - r) / r² on |r| <= ln 2 / 2, highest power first; relative error of e^r 7.7e-9.
-const EXP: [f32; 5] =
-    [0.001_380_569_3, 0.008_367_901, 0.041_668_22, 0.166_665_23, 0.499_999_94];
+const EXP: [f32; 5] = [0.001_380_569_3, 0.008_367_901, 0.041_668_22, 0.166_665_23, 0.499_999_94];
 
 /// (tanh x / x - 1) / x² as a polynomial of x² on |x| <= 0.625, highest power first; relative error
 /// of tanh 4.9e-9.
@@ -46,10 +46,10 @@ pub(crate) unsafe fn exp<L: Lanes>(x: L::F) -> L::F {
     unsafe {
         // Outside these bounds the result is 0 or infinity. The order of operands lets NaN through.
         let x = L::max(L::splat(-104.0), L::min(L::splat(89.0), x));
-        let rounded = L::fma(x, L::splat(std::f32::consts::LOG2_E), L::splat(ROUND));
+        let rounded = L::fma(x, L::splat(LOG2_E), L::splat(ROUND));
         let n = L::sub(rounded, L::splat(ROUND));
-        let r = L::fma(n, L::splat(-LN_2_HIGH), x); // exact: both have few enough bits
-        let r = L::fma(n, L::splat(-LN_2_LOW), r);
+        let r = L::fma(n, L::splat(-LN_2), x); // exact: both have few enough bits
+        let r = L::fma(n, L::splat(-LN_2_REST), r);
         let q = L::fma(polynomial::<L>(r, &EXP), r, L::splat(1.0));
         let e = L::fma(q, r, L::splat(1.0));
         // 2^n in two steps, n = m1 + m2 - 256, for n may be outside the exponents of fp32.

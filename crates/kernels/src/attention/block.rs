@@ -38,9 +38,8 @@ pub(super) unsafe fn attend_block<L: Lanes, const R: usize, const P: usize>(
     running: &mut [Running],
     out: &mut [f32],
 ) {
-    let counts: [usize; R] = from_fn(|r| {
-        attention.visible(pair + r).saturating_sub(base).min(POSITIONS_PER_BLOCK)
-    });
+    let counts: [usize; R] =
+        from_fn(|r| attention.visible(pair + r).saturating_sub(base).min(POSITIONS_PER_BLOCK));
     let (mut fewest, mut most) = (POSITIONS_PER_BLOCK, 0);
     for count in counts {
         (fewest, most) = (fewest.min(count), most.max(count));
@@ -120,7 +119,10 @@ unsafe fn dots<L: Lanes, const R: usize, const P: usize>(
     sums: &mut [[L::F; P]; R],
 ) {
     let len = queries[0].len();
-    assert!(queries.iter().chain(keys).all(|x| x.len() == len), "queries and keys differ in length");
+    assert!(
+        queries.iter().chain(keys).all(|x| x.len() == len),
+        "queries and keys differ in length"
+    );
     let whole = len - len % LANES;
     // SAFETY: sixteen elements from `i` on are inside all slices; the instruction set is the caller's.
     unsafe {

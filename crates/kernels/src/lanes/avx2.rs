@@ -61,10 +61,6 @@ impl Lanes for Avx2 {
         unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
     }
     #[inline(always)]
-    unsafe fn sqrt(a: F) -> F {
-        unsafe { [_mm256_sqrt_ps(a[0]), _mm256_sqrt_ps(a[1])] }
-    }
-    #[inline(always)]
     unsafe fn max(a: F, b: F) -> F {
         unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
     }

@@ -46,10 +46,6 @@ impl Lanes for Avx512 {
         unsafe { _mm512_fmadd_ps(a, b, c) }
     }
     #[inline(always)]
-    unsafe fn sqrt(a: __m512) -> __m512 {
-        unsafe { _mm512_sqrt_ps(a) }
-    }
-    #[inline(always)]
     unsafe fn max(a: __m512, b: __m512) -> __m512 {
         unsafe { _mm512_max_ps(a, b) }
     }

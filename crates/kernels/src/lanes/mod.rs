@@ -61,7 +61,6 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn div(a: Self::F, b: Self::F) -> Self::F;
     /// `a * b + c`, rounded once.
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    unsafe fn sqrt(a: Self::F) -> Self::F;
     /// `if a > b { a } else { b }`: the second operand when either is NaN.
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F;
     /// `if a < b { a } else { b }`: the second operand when either is NaN.

@@ -68,10 +68,6 @@ impl Lanes for Neon {
     unsafe fn fma(a: F, b: F, c: F) -> F {
         each!(i => vfmaq_f32(c[i], a[i], b[i]))
     }
-    #[inline(always)]
-    unsafe fn sqrt(a: F) -> F {
-        each!(i => vsqrtq_f32(a[i]))
-    }
     // Not vmaxq/vminq: those propagate NaN from either side.
     #[inline(always)]
     unsafe fn max(a: F, b: F) -> F {

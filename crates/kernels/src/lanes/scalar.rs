@@ -52,10 +52,6 @@ impl Lanes for Scalar {
         from_fn(|i| a[i].mul_add(b[i], c[i]))
     }
     #[inline(always)]
-    unsafe fn sqrt(a: F) -> F {
-        from_fn(|i| a[i].sqrt())
-    }
-    #[inline(always)]
     unsafe fn max(a: F, b: F) -> F {
         from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
     }

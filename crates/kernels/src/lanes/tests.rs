@@ -21,7 +21,6 @@ unsafe fn all_operations<L: Lanes>(
             L::mul(x, y),
             L::div(x, y),
             L::fma(x, y, z),
-            L::sqrt(x),
             L::max(x, y),
             L::min(x, y),
             L::select_lt(x, y, z, x),
