@@ -127,8 +127,8 @@ impl Shape {
 
     /// How many bytes the elements take, or nothing if that overflows or is no whole number.
     pub fn bytes(&self, dtype: Dtype) -> Option<u64> {
-        let bits = self.elements()?.checked_mul(dtype.bits())?;
-        bits.is_multiple_of(8).then_some(bits / 8)
+        let bits = u128::from(self.elements()?) * u128::from(dtype.bits());
+        if bits.is_multiple_of(8) { u64::try_from(bits / 8).ok() } else { None }
     }
 
     /// Rows of the matrix: the outermost dimension, 1 for a scalar.
@@ -168,6 +168,7 @@ mod tests {
         assert_eq!(shape.elements(), None);
         let half = Shape::new(&[1 << 31, 1 << 32]).unwrap();
         assert_eq!(half.bytes(Dtype::F32), None);
+        assert_eq!(half.bytes(Dtype::U8), Some(1 << 63));
         assert_eq!(Shape::new(&[3]).unwrap().bytes(Dtype::F4), None);
         assert_eq!(Shape::new(&[]).unwrap().bytes(Dtype::F32), Some(4));
         assert_eq!(Shape::new(&[1; 7]), None);

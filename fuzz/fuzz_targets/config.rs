@@ -1,0 +1,13 @@
+//! Any bytes as a configuration: refused, or all dimensions are possible.
+#![no_main]
+
+use deltafin_checkpoint::{Config, Generation};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    if let Ok(config) = Config::parse(data) {
+        assert_eq!(config.spec.check(), Ok(()));
+        let _ = config.spec.total_bytes();
+    }
+    let _ = Generation::parse(data, 1000);
+});
