@@ -17,7 +17,7 @@ use deltafin_checkpoint::{Shard, Span};
 use crate::store::check;
 use crate::{OpenError, Store, StoreError};
 use pool::{FilePool, Stamp};
-use read::read_full;
+use read::read_twice;
 
 /// A store over the files of a folder.
 #[derive(Debug)]
@@ -89,16 +89,9 @@ impl Store for LocalShards {
     fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
         check(&self.shards, span, buf)?;
         let number = span.shard().index();
-        let once = |buf: &mut [u8]| -> Result<io::Result<usize>, StoreError> {
-            Ok(read_full(&*self.pool.file(number)?, buf, span.offset()))
-        };
-        let got = match once(buf)? {
-            Ok(got) => got,
-            Err(_) => {
-                self.pool.forget(number);
-                once(buf)?.map_err(|error| self.failed(span, &error))?
-            }
-        };
+        let open = || self.pool.file(number);
+        let read = read_twice(open, || self.pool.forget(number), buf, span.offset())?;
+        let got = read.map_err(|error| self.failed(span, &error))?;
         if got == buf.len() { Ok(()) } else { Err(self.cut(span, got)) }
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// The most that is asked of the system at once; some refuse 2 GiB and more.
 const CHUNK_BYTES: usize = 1 << 30;
@@ -18,12 +19,31 @@ impl ReadAt for File {
     }
 }
 
-/// Reads until `buf` is full or the file ends; gives the bytes read.
-pub(super) fn read_full(
-    file: &(impl ReadAt + ?Sized),
+impl<T: ReadAt> ReadAt for Arc<T> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        (**self).read_at(buf, offset)
+    }
+}
+
+/// Reads as [`read_full`] from the file that `open` gives. After a failure the file is
+/// forgotten, opened afresh and read once more: a drive or a network mount that hiccuped
+/// costs time only.
+pub(super) fn read_twice<F: ReadAt, E>(
+    open: impl Fn() -> Result<F, E>,
+    forget: impl FnOnce(),
     buf: &mut [u8],
     offset: u64,
-) -> io::Result<usize> {
+) -> Result<io::Result<usize>, E> {
+    let first = read_full(&open()?, buf, offset);
+    if first.is_ok() {
+        return Ok(first);
+    }
+    forget();
+    Ok(read_full(&open()?, buf, offset))
+}
+
+/// Reads until `buf` is full or the file ends; gives the bytes read.
+fn read_full(file: &impl ReadAt, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buf.len() {
         let end = buf.len().min(done + CHUNK_BYTES);
@@ -39,7 +59,7 @@ pub(super) fn read_full(
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     use super::*;
 
@@ -72,15 +92,55 @@ mod tests {
         assert_eq!(read_full(&file, &mut buf, 99).unwrap(), 0);
     }
 
+    /// A file whose first reads fail.
+    struct Failing(Cell<u32>);
+
+    impl ReadAt for &Failing {
+        fn read_at(&self, buf: &mut [u8], _: u64) -> io::Result<usize> {
+            if self.0.get() > 0 {
+                self.0.set(self.0.get() - 1);
+                return Err(io::Error::other("bad sector"));
+            }
+            buf.fill(7);
+            Ok(buf.len())
+        }
+    }
+
+    fn with_failures(failures: u32) -> (io::Result<usize>, u32) {
+        let (file, forgotten) = (Failing(Cell::new(failures)), Cell::new(0));
+        let open = || Ok::<_, ()>(&file);
+        let forget = || forgotten.set(forgotten.get() + 1);
+        let mut buf = [0; 4];
+        let read = read_twice(open, forget, &mut buf, 0).unwrap();
+        assert!(read.is_err() || buf == [7; 4]);
+        (read, forgotten.get())
+    }
+
     #[test]
-    fn a_fault_is_a_fault() {
-        struct Broken;
-        impl ReadAt for Broken {
-            fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
-                Err(io::Error::other("bad sector"))
+    fn one_failure_is_retried_and_two_are_told() {
+        assert!(matches!(with_failures(0), (Ok(4), 0)));
+        assert!(matches!(with_failures(1), (Ok(4), 1)));
+        let (read, forgotten) = with_failures(2);
+        assert_eq!(read.unwrap_err().to_string(), "bad sector");
+        assert_eq!(forgotten, 1);
+    }
+
+    /// A tensor above 2 GiB: no single request is larger than the system takes, and offsets
+    /// above 4 GiB stay whole. The buffer is never touched, so it costs no memory.
+    #[test]
+    fn large_reads_go_in_parts_that_every_system_takes() {
+        struct Huge(RefCell<Vec<(usize, u64)>>);
+        impl ReadAt for Huge {
+            fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+                self.0.borrow_mut().push((buf.len(), offset));
+                Ok(buf.len())
             }
         }
-        let error = read_full(&Broken, &mut [0; 4], 0).unwrap_err();
-        assert_eq!(error.to_string(), "bad sector");
+        let (huge, start) = (Huge(RefCell::default()), (4 << 30) + 7);
+        let mut buf = vec![0; (2 << 30) + 5];
+        assert_eq!(read_full(&huge, &mut buf, start).unwrap(), buf.len());
+        let gib = 1 << 30;
+        let wanted = [(gib, start), (gib, start + (1 << 30)), (5, start + (2 << 30))];
+        assert_eq!(*huge.0.borrow(), wanted);
     }
 }

@@ -1,0 +1,203 @@
+//! Folders as they are found in the field: links, odd names, stopped transfers, files that
+//! change under way.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use deltafin_checkpoint::{ShardId, Span};
+use deltafin_store::{LocalShards, OpenError, Store, StoreError, open_dir};
+use support::{files, write_to};
+use tempfile::TempDir;
+
+const SHARD_1: &str = "model-00001-of-000005.safetensors";
+const SHARD_2: &str = "model-00002-of-000005.safetensors";
+
+fn install() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    write_to(dir.path(), &files());
+    dir
+}
+
+fn error_of(path: &Path) -> String {
+    let message = open_dir(path).unwrap_err().to_string();
+    assert!(!message.contains('\n'), "{message}");
+    message
+}
+
+fn holds(message: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(message.contains(part), "wanted {part:?} in: {message}");
+    }
+}
+
+#[test]
+fn a_linked_folder_opens() {
+    let dir = install();
+    let link = dir.path().join("link to model");
+    symlink(dir.path(), &link).unwrap();
+    open_dir(&link).unwrap();
+}
+
+#[test]
+fn odd_names_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let odd = dir.path().join("my models/модель 月 'x'");
+    fs::create_dir_all(&odd).unwrap();
+    write_to(&odd, &files());
+    open_dir(&odd).unwrap();
+}
+
+/// snapshots/REVISION/NAME links to ../../blobs/HASH.
+fn hub_cache(root: &Path) -> PathBuf {
+    let (blobs, snapshot) = (root.join("blobs"), root.join("snapshots/f831ab6"));
+    fs::create_dir_all(&blobs).unwrap();
+    fs::create_dir_all(&snapshot).unwrap();
+    for (number, (name, bytes)) in files().into_iter().enumerate() {
+        let blob = format!("{number:040x}");
+        fs::write(blobs.join(&blob), bytes).unwrap();
+        symlink(format!("../../blobs/{blob}"), snapshot.join(name)).unwrap();
+    }
+    snapshot
+}
+
+#[test]
+fn a_hub_cache_of_relative_links_opens() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoint = open_dir(hub_cache(dir.path())).unwrap();
+    checkpoint.identity().unwrap();
+}
+
+#[test]
+fn a_dangling_link_names_itself_and_its_target() {
+    for name in [SHARD_2, "config.json", support::INDEX] {
+        let dir = tempfile::tempdir().unwrap();
+        let snapshot = hub_cache(dir.path());
+        let target = fs::read_link(snapshot.join(name)).unwrap();
+        fs::remove_file(snapshot.join(&target)).unwrap();
+        holds(&error_of(&snapshot), &[name, target.to_str().unwrap(), "does not exist"]);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("gone");
+    symlink("/nowhere/model", &link).unwrap();
+    holds(&error_of(&link), &["gone", "/nowhere/model"]);
+}
+
+#[test]
+fn what_is_no_folder_is_told_apart() {
+    let dir = install();
+    holds(&error_of(&dir.path().join("absent")), &["absent", "no such folder"]);
+    holds(&error_of(&dir.path().join("config.json")), &["not a folder"]);
+    let empty = tempfile::tempdir().unwrap();
+    holds(&error_of(empty.path()), &["config.json", "no checkpoint"]);
+}
+
+#[test]
+fn a_stopped_install_says_how_much_is_there() {
+    let dir = install();
+    fs::remove_file(dir.path().join(SHARD_1)).unwrap();
+    fs::rename(dir.path().join(SHARD_2), dir.path().join(format!("{SHARD_2}.incomplete"))).unwrap();
+    File::create(dir.path().join("other.part")).unwrap();
+    let message = error_of(dir.path());
+    holds(&message, &["incomplete, 3 of 5 shards present", SHARD_1, "other.part"]);
+    holds(&message, &[&format!("{SHARD_2}.incomplete")]);
+}
+
+#[test]
+fn leftovers_beside_a_whole_checkpoint_are_a_notice() {
+    let dir = install();
+    assert!(open_dir(dir.path()).unwrap().notices.is_empty());
+    let cache = dir.path().join(".cache/huggingface/download");
+    fs::create_dir_all(&cache).unwrap();
+    File::create(cache.join("x.incomplete")).unwrap();
+    let checkpoint = open_dir(dir.path()).unwrap();
+    holds(&checkpoint.notices[0], &["x.incomplete"]);
+}
+
+#[test]
+fn a_shard_that_is_no_file_is_refused_without_waiting() {
+    let dir = install();
+    fs::remove_file(dir.path().join(SHARD_2)).unwrap();
+    fs::create_dir(dir.path().join(SHARD_2)).unwrap();
+    holds(&error_of(dir.path()), &[SHARD_2, "not an ordinary file"]);
+    fs::remove_dir(dir.path().join(SHARD_2)).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(dir.path().join(SHARD_2)).status();
+    if made.is_ok_and(|status| status.success()) {
+        holds(&error_of(dir.path()), &[SHARD_2, "not an ordinary file"]);
+    }
+}
+
+#[test]
+fn a_small_file_of_absurd_size_is_not_read() {
+    let dir = install();
+    let file = File::create(dir.path().join("config.json")).unwrap();
+    file.set_len(1 << 40).unwrap();
+    holds(&error_of(dir.path()), &["config.json", &(1u64 << 40).to_string()]);
+}
+
+fn span(offset: u64, len: u64) -> Span {
+    Span::new(ShardId::new(0), offset, len).unwrap()
+}
+
+#[test]
+fn a_file_cut_in_use_is_an_error_with_path_and_offset() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    fs::write(&path, [1; 100]).unwrap();
+    let store = LocalShards::open(dir.path(), &["s"]).unwrap();
+    store.read_exact(span(50, 50), &mut [0; 50]).unwrap();
+    File::options().write(true).open(&path).unwrap().set_len(70).unwrap();
+    let error = store.read_exact(span(50, 50), &mut [0; 50]).unwrap_err();
+    let file = path.display().to_string();
+    assert_eq!(error, StoreError::EndOfFile { file, offset: 50, wanted: 50, got: 20 });
+    store.read_exact(span(0, 70), &mut [0; 70]).unwrap();
+}
+
+#[test]
+fn a_file_replaced_in_use_is_read_on_while_open_and_refused_once_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["s", "t"];
+    for name in names {
+        fs::write(dir.path().join(name), [1; 100]).unwrap();
+    }
+    let store = LocalShards::open_bounded(dir.path(), &names, 1).unwrap();
+    let mut buf = [0; 100];
+    store.read_exact(span(0, 100), &mut buf).unwrap();
+    fs::write(dir.path().join("new"), [2; 100]).unwrap();
+    fs::rename(dir.path().join("new"), dir.path().join("s")).unwrap();
+    store.read_exact(span(0, 100), &mut buf).unwrap();
+    assert_eq!(buf, [1; 100], "the file that was opened");
+    let other = Span::new(ShardId::new(1), 0, 100).unwrap();
+    store.read_exact(other, &mut buf).unwrap();
+    let error = store.read_exact(span(0, 100), &mut buf).unwrap_err();
+    assert!(matches!(&error, StoreError::Changed { file, .. } if file.ends_with("/s")), "{error}");
+    fs::remove_file(dir.path().join("s")).unwrap();
+    let error = store.read_exact(span(0, 100), &mut buf).unwrap_err();
+    assert!(matches!(&error, StoreError::Reopen { file, .. } if file.ends_with("/s")), "{error}");
+    store.read_exact(other, &mut buf).unwrap();
+}
+
+/// Both fixtures have one architecture and different weights.
+#[test]
+fn the_fixtures_open() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/fixtures");
+    let open = |name: &str| open_dir(fixtures.join(name)).unwrap();
+    let (micro, calm) = (open("k3-micro"), open("k3-calm"));
+    assert_eq!(micro.spec(), calm.spec());
+    assert_eq!(micro.catalog.identity(), calm.catalog.identity());
+    assert_ne!(micro.identity().unwrap(), calm.identity().unwrap());
+    assert_eq!(micro.catalog.ignored().tensors, 12);
+    assert_eq!(micro.stop_ids(), [258]);
+    assert!(micro.tokenizer.unwrap().config.is_some());
+}
+
+#[test]
+fn errors_can_be_kept_and_compared() {
+    fn is<T: Clone + PartialEq + Send + Sync + std::error::Error>() {}
+    is::<OpenError>();
+    is::<StoreError>();
+}
