@@ -2,7 +2,9 @@
 //!
 //! Whoever adds a switch adds it to this table.
 
-use deltafin_engine::{Engine, EngineOptions, IsaKind, LoadedWeights, Session};
+use deltafin_engine::{
+    Engine, EngineOptions, IsaKind, LoadedWeights, ModelSpec, Residency, Session,
+};
 use deltafin_kernels::Isa;
 use deltafin_model::Weights;
 use deltafin_testkit::{DemoGolden, Golden, Shuffled, open};
@@ -37,6 +39,7 @@ struct Trace {
 }
 
 const NEW_IDS: usize = 8;
+const CONTEXT: usize = 512;
 
 fn trace<W: Weights>(session: &mut Session<'_, W>, prompt: &[u32], feed: Feed) -> Trace {
     match feed {
@@ -57,24 +60,35 @@ fn trace<W: Weights>(session: &mut Session<'_, W>, prompt: &[u32], feed: Feed) -
     trace
 }
 
-fn run(checkpoint: &str, prompt: &[u32], setting: Setting) -> Trace {
+/// An opened checkpoint with its weights in memory, for all settings to share.
+struct Model {
+    spec: ModelSpec,
+    weights: LoadedWeights,
+}
+
+fn load(checkpoint: &str) -> Model {
+    let checkpoint = open(checkpoint);
+    let spec = checkpoint.spec().clone();
+    Model { spec, weights: LoadedWeights::load_as(checkpoint, Residency::Memory).unwrap() }
+}
+
+fn run(model: &Model, prompt: &[u32], setting: Setting) -> Trace {
     let options = EngineOptions {
         isa: Some(setting.isa),
         threads: NonZeroUsize::new(setting.threads),
         chunk: match setting.feed {
             Feed::Chunks(rows) => NonZeroUsize::new(rows),
-            _ => NonZeroUsize::new(4096),
+            _ => NonZeroUsize::new(CONTEXT),
         },
-        context: NonZeroUsize::new(4096),
+        context: NonZeroUsize::new(CONTEXT),
     };
-    let checkpoint = open(checkpoint);
-    let (spec, stop) = (checkpoint.spec().clone(), checkpoint.stop_ids());
-    let weights = LoadedWeights::load(checkpoint).unwrap();
+    let (spec, weights) = (model.spec.clone(), &model.weights);
     if setting.shuffle {
-        let engine = Engine::with_weights(spec, Shuffled::new(weights, 7), stop, options).unwrap();
+        let weights = Shuffled::new(weights, 7);
+        let engine = Engine::with_weights(spec, weights, Vec::new(), options).unwrap();
         trace(&mut engine.session(), prompt, setting.feed)
     } else {
-        let engine = Engine::with_weights(spec, weights, stop, options).unwrap();
+        let engine = Engine::with_weights(spec, weights, Vec::new(), options).unwrap();
         trace(&mut engine.session(), prompt, setting.feed)
     }
 }
@@ -101,10 +115,11 @@ fn settings() -> Vec<Setting> {
 }
 
 fn check(checkpoint: &str, prompt: &[u32]) {
+    let model = load(checkpoint);
     let reference = Setting { isa: IsaKind::Scalar, threads: 1, feed: Feed::Whole, shuffle: false };
-    let wanted = run(checkpoint, prompt, reference);
+    let wanted = run(&model, prompt, reference);
     for setting in settings() {
-        let got = run(checkpoint, prompt, setting);
+        let got = run(&model, prompt, setting);
         assert_eq!(got.ids, wanted.ids, "{checkpoint} {setting:?}");
         assert!(got == wanted, "{checkpoint} {setting:?}: logits differ in their bits");
     }
@@ -130,4 +145,17 @@ fn the_demo_model_is_one_text() {
     let golden = DemoGolden::load();
     let longest = golden.prompts.iter().max_by_key(|p| p.ids.len()).unwrap();
     check("demo", &longest.ids);
+}
+
+#[test]
+fn weights_read_when_needed_are_the_weights_held_in_memory() {
+    let golden = Golden::load("k3-micro");
+    let prompt = long_prompt(&golden);
+    let setting =
+        Setting { isa: Isa::best().kind(), threads: 2, feed: Feed::Chunks(64), shuffle: false };
+    let held = run(&load("k3-micro"), &prompt, setting);
+    let checkpoint = open("k3-micro");
+    let spec = checkpoint.spec().clone();
+    let weights = LoadedWeights::load_as(checkpoint, Residency::Drive).unwrap();
+    assert!(run(&Model { spec, weights }, &prompt, setting) == held);
 }

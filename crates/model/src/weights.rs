@@ -35,6 +35,39 @@ pub trait Weights {
     ) -> Result<(), Self::Error>;
 }
 
+impl<W: Weights> Weights for &W {
+    type Error = W::Error;
+    type Spine<'a>
+        = W::Spine<'a>
+    where
+        Self: 'a;
+    type Tail<'a>
+        = W::Tail<'a>
+    where
+        Self: 'a;
+
+    fn embed(&self, id: u32, out: &mut [f32]) -> Result<(), W::Error> {
+        W::embed(self, id, out)
+    }
+
+    fn spine(&self, layer: LayerId) -> Result<W::Spine<'_>, W::Error> {
+        W::spine(self, layer)
+    }
+
+    fn tail(&self) -> Result<W::Tail<'_>, W::Error> {
+        W::tail(self)
+    }
+
+    fn experts(
+        &self,
+        layer: LayerId,
+        ids: &[ExpertId],
+        arrived: &mut dyn FnMut(ExpertId, Expert<'_>),
+    ) -> Result<(), W::Error> {
+        W::experts(self, layer, ids, arrived)
+    }
+}
+
 /// The right to a view of some weights until dropped.
 pub trait Lease<V: View> {
     /// The weights.
