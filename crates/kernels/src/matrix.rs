@@ -3,9 +3,8 @@
 //! Which column of a row goes to which of the sixteen lanes is part of each format's definition:
 //!
 //! * **f32, bf16, int8**: lane `c mod 16`, in blocks of sixteen ascending columns.
-//! * **MXFP4**: a group of 32 columns is two steps of sixteen lanes. Column `8i + 4s + k` of the
-//!   group goes to lane `4k + i` of step `s` (`i`, `k` in 0..4, `s` in 0..2): a group is four
-//!   little-endian words of eight nibbles, and lane `4k + i` reads nibble `4s + k` of word `i`.
+//! * **MXFP4**: sixteen ascending columns are eight bytes, two little-endian words of eight nibbles.
+//!   Lane `2j + h` gets nibble `j` of word `h`, which is column `8h + j` (`j` in 0..8, `h` in 0..2).
 //!   The decoded weight carries its scale.
 
 use std::fmt;

@@ -1,2 +1,147 @@
 //! Measures memory bandwidth, multiply-add peak and kernel speed of this machine.
+//!
+//! Yardsticks and kernels are measured in one run and the same way: the best of several passes, each
+//! over memory that no cache still holds. Other work on the machine can only make a figure worse.
 #![forbid(unsafe_code)]
+
+mod cases;
+mod machine;
+mod memory;
+
+pub use cases::{Case, Format};
+pub use machine::{multiply_add_peak, read_bandwidth};
+pub use memory::Memory;
+
+use deltafin_kernels::{Isa, IsaKind, Kernels, Scratch};
+use deltafin_pool::Pool;
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What to measure. Empty lists mean everything.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Instruction sets; by default all this machine has, but for the scalar twin.
+    pub isas: Vec<IsaKind>,
+    /// Numbers of threads; by default one and as many as there are CPUs.
+    pub threads: Vec<usize>,
+    /// Names of kernels: `mxfp4`, `int8`, `bf16`, `f32`.
+    pub names: Vec<String>,
+    /// Positions computed at once; by default 1, 8 and 64.
+    pub rows: Vec<usize>,
+    /// About how long everything may take.
+    pub seconds: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let (isas, threads, names, rows) = (vec![], vec![], vec![], vec![]);
+        Options { isas, threads, names, rows, seconds: 15.0 }
+    }
+}
+
+/// The machine's yardsticks and how the kernels compare.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelReport {
+    /// Read bandwidth of all threads together, in 10^9 bytes per second.
+    pub read_gbps: f64,
+    /// Fused multiply-adds of one core with the fastest instruction set measured, in 10^9 per second.
+    pub fma_gmacs_per_core: f64,
+    /// One line per kernel, rows, instruction set and number of threads.
+    pub kernels: Vec<KernelLine>,
+}
+
+/// One measured kernel.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelLine {
+    /// `mxfp4` (whole experts), `int8`, `bf16` or `f32`.
+    pub name: &'static str,
+    /// Positions computed at once.
+    pub rows: usize,
+    /// Instruction set.
+    pub isa: &'static str,
+    /// Threads.
+    pub threads: usize,
+    /// Bytes of weights used per second, each counted once, in 10^9.
+    pub gbps: f64,
+    /// Of the read bandwidth of all threads.
+    pub ratio_to_read: f64,
+    /// Of the multiply-add peak of this instruction set on this many cores.
+    pub ratio_to_fma: f64,
+}
+
+/// Measures what `options` ask for and calls `progress` after each line.
+pub fn kernels(options: &Options, progress: &mut dyn FnMut(&KernelLine)) -> KernelReport {
+    let memory = Memory::new();
+    let isas = chosen_isas(options);
+    let all = Pool::default_threads();
+    let one_and_all = if all > 1 { vec![1, all] } else { vec![1] };
+    let threads = or_default(&options.threads, &one_and_all);
+    let rows = or_default(&options.rows, &[1, 8, 64]);
+    let formats: Vec<Format> =
+        Format::ALL.into_iter().filter(|f| f.is_in(&options.names)).collect();
+
+    let lines = isas.len() * threads.len() * rows.len() * formats.len();
+    // A fifth goes to the yardsticks.
+    let share = Duration::from_secs_f64(options.seconds * 0.8 / lines.max(1) as f64);
+    let read_gbps = read_bandwidth(&memory, Isa::best(), &Pool::new(all));
+    let peaks: Vec<f64> = isas.iter().map(|isa| multiply_add_peak(*isa)).collect();
+
+    let mut report = KernelReport {
+        read_gbps,
+        fma_gmacs_per_core: peaks.iter().copied().fold(0.0, f64::max),
+        kernels: Vec::with_capacity(lines),
+    };
+    for &threads in &threads {
+        let pool = Arc::new(Pool::new(threads));
+        for (isa, peak) in isas.iter().zip(&peaks) {
+            let kernels = Kernels::new(*isa, pool.clone());
+            for (&format, &rows) in formats.iter().flat_map(|f| rows.iter().map(move |r| (f, r))) {
+                let case = Case { format, rows };
+                let gbps = best_gbps(&case, &kernels, &memory, share);
+                let gmacs = gbps / format.bytes_per_weight() * rows as f64;
+                let line = KernelLine {
+                    name: format.name(),
+                    rows,
+                    isa: isa.kind().name(),
+                    threads,
+                    gbps,
+                    ratio_to_read: gbps / read_gbps,
+                    ratio_to_fma: gmacs / (peak * threads as f64),
+                };
+                progress(&line);
+                report.kernels.push(line);
+            }
+        }
+    }
+    report
+}
+
+fn chosen_isas(options: &Options) -> Vec<Isa> {
+    let wanted = |isa: &Isa| match options.isas.is_empty() {
+        true => isa.kind() != IsaKind::Scalar || Isa::best() == Isa::SCALAR,
+        false => options.isas.contains(&isa.kind()),
+    };
+    Isa::available().filter(wanted).collect()
+}
+
+fn or_default(chosen: &[usize], default: &[usize]) -> Vec<usize> {
+    if chosen.is_empty() { default.to_vec() } else { chosen.to_vec() }
+}
+
+/// Weights per second of the best pass, in 10^9 bytes. At least three passes are made.
+fn best_gbps(case: &Case, kernels: &Kernels, memory: &Memory, budget: Duration) -> f64 {
+    let mut scratch = Scratch::default();
+    let start = Instant::now();
+    let (mut best, mut pass) = (0f64, 0);
+    while pass < 3 || start.elapsed() < budget {
+        let begin = Instant::now();
+        let bytes = case.run(kernels, &mut scratch, memory, pass);
+        best = best.max(bytes as f64 / begin.elapsed().as_secs_f64() / 1e9);
+        pass += 1;
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,9 @@ pub(super) unsafe fn fold8(a: __m256) -> f32 {
 impl Lanes for Avx2 {
     type F = F;
     type I = I;
+    type R = __m256;
+    const PARTS: usize = 2;
+    const MANY: bool = false;
     const REGISTERS: usize = 8;
 
     #[inline(always)]
@@ -39,6 +42,18 @@ impl Lanes for Avx2 {
             _mm256_storeu_ps(p, v[0]);
             _mm256_storeu_ps(p.add(8), v[1]);
         }
+    }
+    #[inline(always)]
+    unsafe fn load_part(p: *const f32) -> __m256 {
+        unsafe { _mm256_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn store_part(v: __m256, p: *mut f32) {
+        unsafe { _mm256_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn fma_part(a: __m256, b: __m256, c: __m256) -> __m256 {
+        unsafe { _mm256_fmadd_ps(a, b, c) }
     }
     #[inline(always)]
     unsafe fn add(a: F, b: F) -> F {
@@ -127,16 +142,27 @@ impl Lanes for Avx2 {
             [half(p), half(p.add(8))]
         }
     }
-    // Byte shuffles look up 32 codes at once, the lower and upper bytes of their bf16. With the bytes
-    // of each word brought together in pairs, unpacking makes 32-bit pairs of weights, from which a
-    // shift and a mask take two registers of floats. Both steps share all but the unpacking.
+    // Byte shuffles look up all 32 codes at once, the lower and the upper bytes of their bf16. They
+    // are arranged beforehand so that unpacking makes 32-bit pairs of a lane in 0..8 and that lane
+    // plus 8, which a shift and a mask take apart. Both steps share all but the unpacking.
     #[inline(always)]
     unsafe fn load_mxfp4<const STEP: usize>(p: *const u8, scale: u8) -> F {
         unsafe {
-            let pairs = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+            let even = 0x0604_0200;
+            let (odd, second) = (even + 0x0101_0101, 0x0808_0808);
+            let order = _mm256_setr_epi32(
+                even,
+                even,
+                even + second,
+                even + second,
+                odd,
+                odd,
+                odd + second,
+                odd + second,
+            );
             let bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128(p.cast()));
-            let bytes = _mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(pairs));
-            let shifted = _mm256_srlv_epi32(bytes, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4));
+            let bytes = _mm256_shuffle_epi8(bytes, order);
+            let shifted = _mm256_srlv_epi32(bytes, _mm256_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4));
             let codes = _mm256_and_si256(shifted, _mm256_set1_epi8(15));
             let table: *const __m128i = mxfp4::BYTES.0.as_ptr().add(usize::from(scale)).cast();
             let look_up = |table: *const __m128i| {
@@ -155,7 +181,7 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     unsafe fn prefetch(p: *const u8) {
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
     }
     #[inline(always)]
     unsafe fn fold(a: F) -> f32 {

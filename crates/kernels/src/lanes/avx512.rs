@@ -10,7 +10,9 @@ pub(crate) struct Avx512;
 impl Lanes for Avx512 {
     type F = __m512;
     type I = __m512i;
-    const WIDE: bool = true;
+    type R = __m512;
+    const PARTS: usize = 1;
+    const MANY: bool = true;
     const REGISTERS: usize = 32;
 
     #[inline(always)]
@@ -24,6 +26,18 @@ impl Lanes for Avx512 {
     #[inline(always)]
     unsafe fn store(v: __m512, p: *mut f32) {
         unsafe { _mm512_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(p: *const f32) -> __m512 {
+        unsafe { _mm512_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn store_part(v: __m512, p: *mut f32) {
+        unsafe { _mm512_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn fma_part(a: __m512, b: __m512, c: __m512) -> __m512 {
+        unsafe { _mm512_fmadd_ps(a, b, c) }
     }
     #[inline(always)]
     unsafe fn add(a: __m512, b: __m512) -> __m512 {
@@ -100,22 +114,20 @@ impl Lanes for Avx512 {
     unsafe fn load_i8(p: *const u8) -> __m512 {
         unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))) }
     }
-    // Two instructions: the broadcast is part of a load, the table is the permute's memory operand,
+    // Two instructions: broadcasting eight bytes is part of a load (of sixteen it would be one more),
     // and a permute reads the low four bits of its index, so nothing needs masking.
     #[inline(always)]
     unsafe fn load_mxfp4<const STEP: usize>(p: *const u8, scale: u8) -> __m512 {
         unsafe {
-            let words = _mm512_broadcast_i32x4(_mm_loadu_si128(p.cast()));
-            let first = 16 * STEP as i32;
-            let (a, b, c, d) = (first, first + 4, first + 8, first + 12);
-            let shifts = _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d, d);
+            let codes = _mm512_set1_epi64(p.add(8 * STEP).cast::<i64>().read_unaligned());
+            let codes = _mm512_srlv_epi64(codes, _mm512_setr_epi64(0, 4, 8, 12, 16, 20, 24, 28));
             let table = _mm512_load_ps(mxfp4::FLOATS.0.as_ptr().add(usize::from(scale)).cast());
-            _mm512_permutexvar_ps(_mm512_srlv_epi32(words, shifts), table)
+            _mm512_permutexvar_ps(codes, table)
         }
     }
     #[inline(always)]
     unsafe fn prefetch(p: *const u8) {
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
     }
     #[inline(always)]
     unsafe fn fold(a: __m512) -> f32 {

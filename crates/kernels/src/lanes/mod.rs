@@ -42,8 +42,12 @@ pub(crate) trait Lanes: Copy + 'static {
     type F: Copy;
     /// Sixteen 32-bit integers.
     type I: Copy;
-    /// Whether 24 values of type `F` fit the registers and leave room to work; six always do.
-    const WIDE: bool = false;
+    /// One register of floats, a part of `F`.
+    type R: Copy;
+    /// Registers that make an `F`: lanes `0..16 / PARTS` are the first.
+    const PARTS: usize;
+    /// Whether there are 32 registers; 16 otherwise.
+    const MANY: bool;
 
     /// How many `F` the registers hold. Kernels choose their tiles by it, never the order of a sum.
     const REGISTERS: usize;
@@ -54,6 +58,13 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn load(p: *const f32) -> Self::F;
     /// Sixteen floats to `p`.
     unsafe fn store(v: Self::F, p: *mut f32);
+
+    /// A register's worth of floats from `p`.
+    unsafe fn load_part(p: *const f32) -> Self::R;
+    /// A register's worth of floats to `p`.
+    unsafe fn store_part(v: Self::R, p: *mut f32);
+    /// `a * b + c` of one register, rounded once.
+    unsafe fn fma_part(a: Self::R, b: Self::R, c: Self::R) -> Self::R;
 
     unsafe fn add(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn sub(a: Self::F, b: Self::F) -> Self::F;
@@ -87,10 +98,10 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn load_bf16(p: *const u8) -> Self::F;
     /// Sixteen signed bytes from `p`, in order.
     unsafe fn load_i8(p: *const u8) -> Self::F;
-    /// Half `STEP` (0 or 1) of the MXFP4 group in the sixteen bytes at `p`: lane `4k + i` gets nibble
-    /// `4 * STEP + k` of the `i`-th little-endian word, times `2^(scale - 127)`.
+    /// Half `STEP` (0 or 1) of the MXFP4 group in the sixteen bytes at `p`: of its eight bytes, two
+    /// little-endian words, lane `2j + h` gets nibble `j` of word `h`, times `2^(scale - 127)`.
     unsafe fn load_mxfp4<const STEP: usize>(p: *const u8, scale: u8) -> Self::F;
-    /// Asks for the cache line at `p`, which need not be valid.
+    /// Asks for the cache line at `p`, which need not be valid, to be brought to the second-level cache.
     unsafe fn prefetch(p: *const u8);
 
     /// The sum of all lanes, folded 8+8, 4+4, 2+2, 1+1.

@@ -32,6 +32,9 @@ unsafe fn upper_halves<const HALF: usize>(words: uint8x16_t) -> float32x4_t {
 impl Lanes for Neon {
     type F = F;
     type I = I;
+    type R = float32x4_t;
+    const PARTS: usize = 4;
+    const MANY: bool = true;
     const REGISTERS: usize = 8;
 
     #[inline(always)]
@@ -47,6 +50,18 @@ impl Lanes for Neon {
         for (i, part) in v.into_iter().enumerate() {
             unsafe { vst1q_f32(p.add(4 * i), part) }
         }
+    }
+    #[inline(always)]
+    unsafe fn load_part(p: *const f32) -> float32x4_t {
+        unsafe { vld1q_f32(p) }
+    }
+    #[inline(always)]
+    unsafe fn store_part(v: float32x4_t, p: *mut f32) {
+        unsafe { vst1q_f32(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn fma_part(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+        unsafe { vfmaq_f32(c, a, b) }
     }
     #[inline(always)]
     unsafe fn add(a: F, b: F) -> F {
@@ -136,13 +151,13 @@ impl Lanes for Neon {
     // Byte look-ups of the codes in lane order, of the lower and of the upper bytes of their bf16.
     #[inline(always)]
     unsafe fn load_mxfp4<const STEP: usize>(p: *const u8, scale: u8) -> F {
-        const ORDER: [[u8; 8]; 2] = [[0, 4, 8, 12, 1, 5, 9, 13], [2, 6, 10, 14, 3, 7, 11, 15]];
+        const ORDER: [u8; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
         unsafe {
-            let bytes = vqtbl1_u8(vld1q_u8(p), vld1_u8(ORDER[STEP].as_ptr()));
-            let low = vreinterpret_u32_u8(vand_u8(bytes, vdup_n_u8(15)));
-            let high = vreinterpret_u32_u8(vshr_n_u8::<4>(bytes));
-            let codes = vcombine_u32(vzip1_u32(low, high), vzip2_u32(low, high));
-            let codes = vreinterpretq_u8_u32(codes);
+            let bytes = vtbl1_u8(vld1_u8(p.add(8 * STEP)), vld1_u8(ORDER.as_ptr()));
+            let low = vreinterpret_u16_u8(vand_u8(bytes, vdup_n_u8(15)));
+            let high = vreinterpret_u16_u8(vshr_n_u8::<4>(bytes));
+            let codes = vcombine_u16(vzip1_u16(low, high), vzip2_u16(low, high));
+            let codes = vreinterpretq_u8_u16(codes);
             let [lower, upper] = &mxfp4::BYTES.0[usize::from(scale)];
             let lower = vqtbl1q_u8(vld1q_u8(lower.as_ptr()), codes);
             let upper = vqtbl1q_u8(vld1q_u8(upper.as_ptr()), codes);

@@ -15,6 +15,9 @@ type I = [i32; LANES];
 impl Lanes for Scalar {
     type F = F;
     type I = I;
+    type R = f32;
+    const PARTS: usize = LANES;
+    const MANY: bool = false;
     const REGISTERS: usize = 8;
 
     #[inline(always)]
@@ -30,6 +33,20 @@ impl Lanes for Scalar {
     unsafe fn store(v: F, p: *mut f32) {
         // SAFETY: the caller promises sixteen writable floats at `p`.
         unsafe { p.cast::<F>().write_unaligned(v) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(p: *const f32) -> f32 {
+        // SAFETY: the caller promises a readable float at `p`.
+        unsafe { p.read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store_part(v: f32, p: *mut f32) {
+        // SAFETY: the caller promises a writable float at `p`.
+        unsafe { p.write_unaligned(v) }
+    }
+    #[inline(always)]
+    unsafe fn fma_part(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
     }
     #[inline(always)]
     unsafe fn add(a: F, b: F) -> F {
@@ -110,10 +127,10 @@ impl Lanes for Scalar {
     #[inline(always)]
     unsafe fn load_mxfp4<const STEP: usize>(p: *const u8, scale: u8) -> F {
         // SAFETY: the caller promises 16 readable bytes at `p`.
-        let bytes = unsafe { p.cast::<[[u8; 4]; 4]>().read_unaligned() };
+        let words = unsafe { p.add(8 * STEP).cast::<[[u8; 4]; 2]>().read_unaligned() };
         let table = &mxfp4::FLOATS.0[usize::from(scale)];
         from_fn(|lane| {
-            let (word, nibble) = (u32::from_le_bytes(bytes[lane % 4]), 4 * STEP + lane / 4);
+            let (word, nibble) = (u32::from_le_bytes(words[lane % 2]), lane / 2);
             table[(word >> (4 * nibble)) as usize & 15]
         })
     }

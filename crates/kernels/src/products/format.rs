@@ -74,8 +74,8 @@ impl Format for Mxfp4 {
     const SCALE_BYTES: usize = 1;
     #[inline(always)]
     fn place(column: usize) -> usize {
-        let (i, s, k) = (column / 8, column / 4 % 2, column % 4);
-        16 * s + 4 * k + i
+        let (step, h, j) = (column / 16, column / 8 % 2, column % 8);
+        16 * step + 2 * j + h
     }
     #[inline(always)]
     unsafe fn step<L: Lanes, const STEP: usize>(row: Row, block: usize) -> L::F {

@@ -1,13 +1,16 @@
 //! Matrix products: rows of weights times positions of activations.
 //!
 //! All jobs of a call are one parallel region. Activations are packed once in the lane order of the
-//! format ([`pack`]); rows are cut into tasks which threads claim; a task runs the tiles of [`tile`].
+//! format ([`pack`]); rows are cut into tasks which threads claim; a task takes the way for [`few`] or
+//! for [`many`] positions.
 #![allow(unsafe_code)]
 
+mod few;
 mod format;
 mod latent;
+mod many;
 mod pack;
-mod tile;
+mod work;
 
 #[cfg(test)]
 mod tests;
@@ -16,9 +19,9 @@ use crate::lanes::instantiate;
 use crate::matrix::f16_to_f32;
 use crate::{Isa, IsaKind, Kernels, Matrix, Parallel, Weights};
 use format::{Bf16, F32, Int8, Mxfp4, Row};
-use pack::{Line, Order, lines_per_position, pack_tile};
+use pack::{Line, Order, lines_per_position, pack_tile, positions_per_tile};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tile::{Work, positions_per_tile, rows};
+use work::{Work, rows};
 
 /// One matrix product `y = x wᵀ`.
 #[derive(Debug)]
@@ -108,7 +111,7 @@ impl Kernels {
         count: usize,
         job: &(dyn Fn(usize) -> Job<'a> + Sync),
     ) {
-        let tile = positions_per_tile(self.isa().kind() == IsaKind::Avx512);
+        let tile = positions_per_tile(matches!(self.isa().kind(), IsaKind::Avx512 | IsaKind::Neon));
         let (lines, tasks) = plan(&mut scratch.plan, count, job, self.pool().width());
         if scratch.packed.len() < lines {
             scratch.packed.resize(lines, Line::ZERO);
@@ -180,7 +183,7 @@ fn order(w: Matrix<'_>) -> Order {
 
 /// Rows of a task: a multiple of every strip's height, and tens of microseconds of work.
 fn rows_per_task(job: &Job<'_>, threads: usize) -> usize {
-    const STRIP: usize = 12;
+    const STRIP: usize = 24;
     /// Steps of sixteen lanes.
     const COST: usize = 1 << 17;
     let row = job.w.cols().div_ceil(16).max(1) * (2 + job.positions);

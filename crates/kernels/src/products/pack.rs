@@ -27,8 +27,13 @@ impl Line {
 pub(super) enum Order {
     /// Step `s` holds columns `16s..16s + 16`.
     Natural,
-    /// Lane `4k + i` of step `s` holds column `8i + 4s + k`.
+    /// Lane `2j + h` of step `s` holds column `16s + 8h + j`.
     Nibbles,
+}
+
+/// Positions of a full tile: as many sums as registers leave room for, see [`super::many`].
+pub(super) const fn positions_per_tile(many_registers: bool) -> usize {
+    if many_registers { 4 } else { 3 }
 }
 
 /// Lines that one position takes.
@@ -64,10 +69,10 @@ fn pack_block(x: &[f32; BLOCK], order: Order, first: &mut Line, second: &mut Lin
             second.0.copy_from_slice(&x[LANES..]);
         }
         Order::Nibbles => {
-            for i in 0..4 {
-                for k in 0..4 {
-                    first.0[4 * k + i] = x[8 * i + k];
-                    second.0[4 * k + i] = x[8 * i + 4 + k];
+            for j in 0..LANES / 2 {
+                for h in 0..2 {
+                    first.0[2 * j + h] = x[8 * h + j];
+                    second.0[2 * j + h] = x[LANES + 8 * h + j];
                 }
             }
         }
