@@ -109,7 +109,14 @@ unsafe fn convolve_lanes<L: Lanes>(
 
 /// `[channels, taps]` as `[taps, channels]`.
 fn transposed(weight: &[f32], taps: usize) -> Vec<f32> {
-    (0..taps).flat_map(|tap| weight.iter().skip(tap).step_by(taps).copied()).collect()
+    let channels = weight.len() / taps;
+    let mut by_tap = vec![0.0; weight.len()];
+    for (channel, weight) in weight.chunks_exact(taps).enumerate() {
+        for (tap, weight) in weight.iter().enumerate() {
+            by_tap[tap * channels + channel] = *weight;
+        }
+    }
+    by_tap
 }
 
 /// `sums = fma(weight, x, sums)`.

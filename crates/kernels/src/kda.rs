@@ -1,8 +1,10 @@
 //! Kimi Delta Attention: the decay gate and the recurrence over the matrix state.
 #![allow(unsafe_code)]
+// Tiles are indexed by constants, so that all of their sums are registers.
+#![allow(clippy::needless_range_loop)]
 
 use crate::disjoint::{Disjoint, run_chunks, units_per_task};
-use crate::lanes::slices::{load, store};
+use crate::lanes::slices::{load, load_at, store, store_at};
 use crate::lanes::{LANES, Lanes, instantiate};
 use crate::norm::row_count;
 use crate::{Kernels, math};
@@ -116,56 +118,74 @@ instantiate! {
 /// are in the nearest cache.
 #[inline(always)]
 unsafe fn step_lanes<L: Lanes>(step: &Step<'_>, state: &mut [f32], out: &mut [f32]) {
+    /// Enough chains of multiply-adds to hide their latency, on every instruction set.
     const WIDE: usize = 4;
     let dim = out.len();
-    let wide_end = dim - dim % (WIDE * LANES);
-    // SAFETY: the caller proves the instruction set.
+    let (whole, wide) = (dim - dim % LANES, dim - dim % (WIDE * LANES));
+    // SAFETY: the caller proves the instruction set; the columns are within the rows.
     unsafe {
-        for column in (0..wide_end).step_by(WIDE * LANES) {
-            strip::<L, WIDE>(step, column, state, out);
+        for column in (0..wide).step_by(WIDE * LANES) {
+            strip::<L, WIDE, true>(step, column, state, out);
         }
-        for column in (wide_end..dim).step_by(LANES) {
-            strip::<L, 1>(step, column, state, out);
+        for column in (wide..whole).step_by(LANES) {
+            strip::<L, 1, true>(step, column, state, out);
+        }
+        if whole < dim {
+            strip::<L, 1, false>(step, whole, state, out);
         }
     }
 }
 
-/// The step on `N · 16` columns from `column` on; fewer when `N` is 1 and the row ends.
+/// The step on the `N · 16` columns from `column` on, which are there when `WHOLE`.
 #[inline(always)]
-unsafe fn strip<L: Lanes, const N: usize>(
+unsafe fn strip<L: Lanes, const N: usize, const WHOLE: bool>(
     step: &Step<'_>,
     column: usize,
     state: &mut [f32],
     out: &mut [f32],
 ) {
     let dim = out.len();
-    let columns = column..dim.min(column + N * LANES);
-    // SAFETY: the caller proves the instruction set.
+    // SAFETY: the caller proves the instruction set and that whole columns are within the rows.
     unsafe {
-        let mut predicted = [L::splat(0.0); N];
-        for (d, row) in state.chunks_exact(dim).enumerate() {
-            let (alpha, k) = (L::splat(step.alpha[d]), L::splat(step.k[d]));
-            for (sum, s) in predicted.iter_mut().zip(row[columns.clone()].chunks(LANES)) {
-                *sum = L::fma(L::mul(alpha, load::<L>(s)), k, *sum);
-            }
-        }
-        let mut error = predicted;
-        for (e, v) in error.iter_mut().zip(step.v[columns.clone()].chunks(LANES)) {
-            *e = L::sub(load::<L>(v), *e);
-        }
+        let error = prediction_error::<L, N, WHOLE>(step, column, state);
         let mut read = [L::splat(0.0); N];
-        for (d, row) in state.chunks_exact_mut(dim).enumerate() {
-            let (alpha, q) = (L::splat(step.alpha[d]), L::splat(step.q[d]));
-            let write = L::splat(step.beta * step.k[d]);
-            let cells = row[columns.clone()].chunks_mut(LANES);
-            for ((sum, e), s) in read.iter_mut().zip(&error).zip(cells) {
-                let written = L::fma(write, *e, L::mul(alpha, load::<L>(s)));
-                store::<L>(written, s);
-                *sum = L::fma(written, q, *sum);
+        for ((row, k), (q, alpha)) in
+            state.chunks_exact_mut(dim).zip(step.k).zip(step.q.iter().zip(step.alpha))
+        {
+            let (write, q, alpha) = (L::splat(step.beta * k), L::splat(*q), L::splat(*alpha));
+            for n in 0..N {
+                let decayed = L::mul(alpha, load_at::<L, WHOLE>(row, column + n * LANES));
+                let written = L::fma(write, error[n], decayed);
+                store_at::<L, WHOLE>(written, row, column + n * LANES);
+                read[n] = L::fma(written, q, read[n]);
             }
         }
-        for (sum, out) in read.into_iter().zip(out[columns].chunks_mut(LANES)) {
-            store::<L>(sum, out);
+        for n in 0..N {
+            store_at::<L, WHOLE>(read[n], out, column + n * LANES);
         }
+    }
+}
+
+/// `u`: the value less what the decayed state predicts from the key.
+#[inline(always)]
+unsafe fn prediction_error<L: Lanes, const N: usize, const WHOLE: bool>(
+    step: &Step<'_>,
+    column: usize,
+    state: &[f32],
+) -> [L::F; N] {
+    // SAFETY: the caller proves the instruction set and that whole columns are within the rows.
+    unsafe {
+        let mut sums = [L::splat(0.0); N];
+        for ((row, k), alpha) in state.chunks_exact(step.v.len()).zip(step.k).zip(step.alpha) {
+            let (k, alpha) = (L::splat(*k), L::splat(*alpha));
+            for n in 0..N {
+                let s = load_at::<L, WHOLE>(row, column + n * LANES);
+                sums[n] = L::fma(L::mul(alpha, s), k, sums[n]);
+            }
+        }
+        for n in 0..N {
+            sums[n] = L::sub(load_at::<L, WHOLE>(step.v, column + n * LANES), sums[n]);
+        }
+        sums
     }
 }

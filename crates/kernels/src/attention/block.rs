@@ -3,9 +3,11 @@
 //! Sharing each loaded cache row among `R` pairs, and each query among `P` positions, is what keeps
 //! the multipliers busy; it changes which sums are computed together and no sum's order.
 #![allow(unsafe_code)]
+// Tiles are indexed by constants, so that all of their sums are registers.
+#![allow(clippy::needless_range_loop)]
 
 use super::{Attention, POSITIONS_PER_BLOCK};
-use crate::lanes::slices::{load, store, to_array};
+use crate::lanes::slices::{load, load_at, store, store_at, to_array};
 use crate::lanes::{LANES, Lanes};
 use crate::math;
 use std::array::from_fn;
@@ -149,12 +151,21 @@ unsafe fn dots<L: Lanes, const R: usize, const P: usize>(
     }
 }
 
+/// The first unless the second is greater, as the lanes have it.
+fn f32_max(a: f32, b: f32) -> f32 {
+    if b > a { b } else { a }
+}
+
 /// Turns the scores of one pair into exponentials, and brings `running` and `out` to their maximum.
 #[inline(always)]
 unsafe fn soften<L: Lanes>(weights: &mut Weights, running: &mut Running, out: &mut [f32]) {
-    let max = weights.iter().fold(running.max, |m, s| if *s > m { *s } else { m });
     // SAFETY: the caller proves the instruction set.
     unsafe {
+        let mut max = L::splat(running.max);
+        for part in weights.chunks_exact(LANES) {
+            max = L::max(load::<L>(part), max);
+        }
+        let max = to_array::<L>(max).into_iter().fold(running.max, f32_max);
         let factor = to_array::<L>(math::exp::<L>(L::splat(running.max - max)))[0];
         let mut sum = L::splat(0.0);
         for part in weights.chunks_exact_mut(LANES) {
@@ -197,51 +208,56 @@ unsafe fn accumulate<L: Lanes, const R: usize, const N: usize>(
     }
     let rows = &attention.c[(base + positions.start) * latent..(base + positions.end) * latent];
     let weights = weights.each_ref().map(|w| &w[positions.clone()]);
+    let whole = latent - latent % LANES;
     let in_tiles = latent - latent % (N * LANES);
-    // SAFETY: the caller proves the instruction set.
+    // SAFETY: the caller proves the instruction set; the columns are within the rows.
     unsafe {
         for column in (0..in_tiles).step_by(N * LANES) {
-            accumulate_columns::<L, R, N>(rows, latent, column, &weights, out);
+            accumulate_columns::<L, R, N, true>(rows, latent, column, &weights, out);
         }
-        for column in (in_tiles..latent).step_by(LANES) {
-            accumulate_columns::<L, R, 1>(rows, latent, column, &weights, out);
+        for column in (in_tiles..whole).step_by(LANES) {
+            accumulate_columns::<L, R, 1, true>(rows, latent, column, &weights, out);
+        }
+        if whole < latent {
+            accumulate_columns::<L, R, 1, false>(rows, latent, whole, &weights, out);
         }
     }
 }
 
-/// [`accumulate`] on `N · 16` columns from `column` on; fewer when `N` is 1 and the row ends.
+/// [`accumulate`] on the `N · 16` columns from `column` on, which are there when `WHOLE`.
 #[inline(always)]
-unsafe fn accumulate_columns<L: Lanes, const R: usize, const N: usize>(
+unsafe fn accumulate_columns<L: Lanes, const R: usize, const N: usize, const WHOLE: bool>(
     rows: &[f32],
     latent: usize,
     column: usize,
     weights: &[&[f32]; R],
     out: &mut [f32],
 ) {
-    let columns = column..latent.min(column + N * LANES);
-    // SAFETY: the caller proves the instruction set.
+    // SAFETY: the caller proves the instruction set and that whole columns are within the rows.
     unsafe {
         let mut sums = [[L::splat(0.0); N]; R];
-        for (sums, out) in sums.iter_mut().zip(out.chunks_exact(latent)) {
-            for (sum, out) in sums.iter_mut().zip(out[columns.clone()].chunks(LANES)) {
-                *sum = load::<L>(out);
+        for r in 0..R {
+            for n in 0..N {
+                let out = &out[r * latent..(r + 1) * latent];
+                sums[r][n] = load_at::<L, WHOLE>(out, column + n * LANES);
             }
         }
         for (i, row) in rows.chunks_exact(latent).enumerate() {
             let mut c = [L::splat(0.0); N];
-            for (c, row) in c.iter_mut().zip(row[columns.clone()].chunks(LANES)) {
-                *c = load::<L>(row);
+            for n in 0..N {
+                c[n] = load_at::<L, WHOLE>(row, column + n * LANES);
             }
-            for (sums, weights) in sums.iter_mut().zip(weights) {
-                let weight = L::splat(weights[i]);
-                for (sum, c) in sums.iter_mut().zip(&c) {
-                    *sum = L::fma(weight, *c, *sum);
+            for r in 0..R {
+                let weight = L::splat(*weights[r].get_unchecked(i));
+                for n in 0..N {
+                    sums[r][n] = L::fma(weight, c[n], sums[r][n]);
                 }
             }
         }
-        for (sums, out) in sums.iter().zip(out.chunks_exact_mut(latent)) {
-            for (sum, out) in sums.iter().zip(out[columns.clone()].chunks_mut(LANES)) {
-                store::<L>(*sum, out);
+        for r in 0..R {
+            for n in 0..N {
+                let out = &mut out[r * latent..(r + 1) * latent];
+                store_at::<L, WHOLE>(sums[r][n], out, column + n * LANES);
             }
         }
     }

@@ -36,6 +36,30 @@ pub(crate) unsafe fn store<L: Lanes>(v: L::F, x: &mut [f32]) {
     x.copy_from_slice(&lanes[..x.len()]);
 }
 
+/// Sixteen floats from `x[at]` on; with `WHOLE` the caller knows that they are there.
+///
+/// # Safety
+///
+/// The CPU has the instruction set of `L`. With `WHOLE`, `at + 16` is within `x`.
+#[inline(always)]
+pub(crate) unsafe fn load_at<L: Lanes, const WHOLE: bool>(x: &[f32], at: usize) -> L::F {
+    debug_assert!(!WHOLE || at + LANES <= x.len());
+    // SAFETY: the caller's promise.
+    unsafe { if WHOLE { L::load(x.as_ptr().add(at)) } else { load::<L>(&x[at..]) } }
+}
+
+/// Sixteen floats to `x[at]` and on; with `WHOLE` the caller knows that there is room.
+///
+/// # Safety
+///
+/// The CPU has the instruction set of `L`. With `WHOLE`, `at + 16` is within `x`.
+#[inline(always)]
+pub(crate) unsafe fn store_at<L: Lanes, const WHOLE: bool>(v: L::F, x: &mut [f32], at: usize) {
+    debug_assert!(!WHOLE || at + LANES <= x.len());
+    // SAFETY: the caller's promise.
+    unsafe { if WHOLE { L::store(v, x.as_mut_ptr().add(at)) } else { store::<L>(v, &mut x[at..]) } }
+}
+
 /// The lanes as an array.
 ///
 /// # Safety
