@@ -88,7 +88,10 @@ impl Folder for MemoryFolder<'_> {
 /// Partial files that a stopped transfer leaves behind, by name.
 pub(crate) fn leftovers(dir: &Path) -> Vec<String> {
     const ENDINGS: [&str; 2] = [".incomplete", ".part"];
-    let places = [dir.to_owned(), dir.join(".cache/huggingface/download")];
+    let mut places = vec![dir.to_owned(), dir.join(".cache/huggingface/download")];
+    if dir.parent().is_some_and(|parent| parent.ends_with("snapshots")) {
+        places.push(dir.join("../../blobs"));
+    }
     let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<_> =

@@ -108,6 +108,15 @@ fn a_stopped_install_says_how_much_is_there() {
 }
 
 #[test]
+fn a_stopped_transfer_into_a_hub_cache_is_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let snapshot = hub_cache(dir.path());
+    fs::remove_file(snapshot.join(SHARD_2)).unwrap();
+    File::create(dir.path().join("blobs/0f.incomplete")).unwrap();
+    holds(&error_of(&snapshot), &["4 of 5", SHARD_2, "0f.incomplete"]);
+}
+
+#[test]
 fn leftovers_beside_a_whole_checkpoint_are_a_notice() {
     let dir = install();
     assert!(open_dir(dir.path()).unwrap().notices.is_empty());

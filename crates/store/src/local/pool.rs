@@ -114,11 +114,19 @@ impl FilePool {
         };
         let (file, now) = opened
             .and_then(with_stamp)
-            .map_err(|error| StoreError::Reopen { file: name(), reason: error.to_string() })?;
+            .map_err(|error| StoreError::Reopen { file: name(), reason: self.reason(&error) })?;
         match stamp.difference(&now) {
             Some(what) => Err(StoreError::Changed { file: name(), what }),
             None => Ok(file),
         }
+    }
+
+    fn reason(&self, error: &io::Error) -> String {
+        if !limit::is_exhausted(error) {
+            return error.to_string();
+        }
+        let (limit, shards) = (limit::soft_limit(), self.files.len());
+        format!("{error}: this process may open {limit} files, the checkpoint has {shards} shards")
     }
 
     /// A reader that panicked cannot have left the table half changed.
