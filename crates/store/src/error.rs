@@ -46,7 +46,7 @@ pub enum OpenError {
     #[error("{}: missing; this folder holds no checkpoint of Kimi K3", path.display())]
     NoConfig { path: PathBuf },
     #[error(
-        "{}: neither model.safetensors.index.json nor model.safetensors is here", path.display()
+        "{}: no model.safetensors.index.json and no model*.safetensors are here", path.display()
     )]
     NoIndex { path: PathBuf },
     #[error("{}: {error}", path.display())]

@@ -17,8 +17,8 @@ pub(crate) trait Folder {
     /// refused before they are read.
     fn read(&self, name: &str, limit: u64) -> Result<Option<FileBytes>, OpenError>;
 
-    /// Whether there is such a file.
-    fn has(&self, name: &str) -> bool;
+    /// The names that end in `.safetensors`, ascending.
+    fn shard_files(&self) -> Vec<String>;
 
     /// The file's path in messages.
     fn path(&self, name: &str) -> PathBuf;
@@ -52,8 +52,9 @@ impl Folder for DirFolder<'_> {
         }
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.0.join(name).exists()
+    fn shard_files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0).into_iter().flatten().flatten();
+        shard_names(entries.filter_map(|entry| entry.file_name().into_string().ok()))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -76,13 +77,19 @@ impl Folder for MemoryFolder<'_> {
         Ok(Some(Cow::Borrowed(bytes)))
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(known, _)| *known == name)
+    fn shard_files(&self) -> Vec<String> {
+        shard_names(self.0.iter().map(|(name, _)| (*name).to_owned()))
     }
 
     fn path(&self, name: &str) -> PathBuf {
         PathBuf::from(if name.is_empty() { "memory" } else { name })
     }
+}
+
+fn shard_names(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<_> = names.filter(|name| name.ends_with(".safetensors")).collect();
+    names.sort();
+    names
 }
 
 /// Partial files that a stopped transfer leaves behind, by name.

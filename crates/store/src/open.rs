@@ -195,15 +195,31 @@ fn parse_index<'b>(folder: &dyn Folder, bytes: &'b [u8]) -> Result<Index<'b>, Op
     Index::parse(bytes).map_err(|error| OpenError::Index { path: folder.path(INDEX), error })
 }
 
-/// The shards that the index names; without one, the single file of small checkpoints.
+/// The shards that the index names. Without one, those whose names say that they belong to a model:
+/// the single file of small checkpoints, or the series that any one of its members implies.
 fn shard_names(folder: &dyn Folder, index: Option<&Index<'_>>) -> Result<Vec<String>, OpenError> {
     if let Some(index) = index {
         return Ok(index.shards.iter().map(|name| name.to_string()).collect());
     }
-    match folder.has(SINGLE) {
-        true => Ok(vec![SINGLE.to_owned()]),
-        false => Err(OpenError::NoIndex { path: folder.path("") }),
+    let files = folder.shard_files();
+    if files.iter().any(|name| name == SINGLE) {
+        return Ok(vec![SINGLE.to_owned()]);
     }
+    let series = files.iter().find_map(|name| whole_series(name));
+    series.ok_or_else(|| OpenError::NoIndex { path: folder.path("") })
+}
+
+/// All names of the series that `model-00003-of-000096.safetensors` is one of.
+fn whole_series(name: &str) -> Option<Vec<String>> {
+    /// No released model has more; a name alone must not make a long list.
+    const MOST: usize = 4096;
+    let inner = name.strip_prefix("model-")?.strip_suffix(".safetensors")?;
+    let (number, total) = inner.split_once("-of-")?;
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let (width, count) = (number.len(), total.parse::<usize>().ok()?);
+    let sane = digits(number) && digits(total) && width <= 9 && (1..=MOST).contains(&count);
+    let member = |i: usize| format!("model-{i:0width$}-of-{total}.safetensors");
+    sane.then(|| (1..=count).map(member).collect())
 }
 
 fn read_catalog(

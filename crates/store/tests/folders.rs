@@ -210,3 +210,28 @@ fn errors_can_be_kept_and_compared() {
     is::<OpenError>();
     is::<StoreError>();
 }
+
+#[test]
+fn without_an_index_the_shards_names_are_enough() {
+    let dir = install();
+    fs::remove_file(dir.path().join("model.safetensors.index.json")).unwrap();
+    // Other files of the kind are not taken for shards.
+    fs::copy(dir.path().join(SHARD_1), dir.path().join("notes.safetensors")).unwrap();
+    open_dir(dir.path()).unwrap();
+    fs::remove_file(dir.path().join(SHARD_2)).unwrap();
+    holds(&error_of(dir.path()), &["4 of 5 shards", SHARD_2]);
+}
+
+#[test]
+fn a_folder_without_shards_says_what_it_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, bytes) in files().into_iter().filter(|(name, _)| name.ends_with("config.json")) {
+        fs::write(dir.path().join(name), bytes).unwrap();
+    }
+    for odd in
+        ["model-1-of-.safetensors", "model-x-of-3.safetensors", "model-1-of-99999999.safetensors"]
+    {
+        fs::write(dir.path().join(odd), b"").unwrap();
+    }
+    holds(&error_of(dir.path()), &["no model.safetensors.index.json"]);
+}
