@@ -25,7 +25,7 @@ impl Kernels {
         assert_eq!(history.len(), (taps - 1) * channels, "history is [taps-1, channels]");
         let rows = row_count(x.len(), channels);
         let vectors = channels.div_ceil(LANES);
-        let width = LANES * units_per_task(self.pool(), vectors, (rows + 4) * (taps + 8));
+        let width = LANES * units_per_task(self.pool(), vectors, (rows + 3) * 16 * taps);
         let (history, x) = (Disjoint::new(history), Disjoint::new(x));
         run_once(self.pool(), channels.div_ceil(width), &|i| {
             let from = i * width;
@@ -91,15 +91,13 @@ unsafe fn convolve_lanes<L: Lanes>(
         next_history.extend_from_slice(before(row));
     }
     // The last row first: a row is overwritten when no later one needs it any more.
-    let mut sums = vec![0.0; strip.width()];
+    let mut earlier = Vec::with_capacity(past);
     for row in (0..strip.rows).rev() {
-        sums.fill(0.0);
-        for (tap, weight) in by_tap.chunks_exact(strip.width()).enumerate() {
-            // SAFETY: the caller proves the instruction set.
-            unsafe { multiply_add::<L>(&mut sums, before(row + tap), weight) };
-        }
-        // SAFETY: as in `before`; the caller proves the instruction set.
-        unsafe { silu::<L>(&sums, x.part(strip.of_row(row))) };
+        earlier.clear();
+        earlier.extend((row..row + past).map(before));
+        // SAFETY: as in `before`, and `earlier` ends before this row; the instruction set is the
+        // caller's.
+        unsafe { convolve_row::<L>(&by_tap, &earlier, x.part(strip.of_row(row))) };
     }
     for (row, kept) in next_history.chunks_exact(strip.width()).enumerate() {
         // SAFETY: as in `before`.
@@ -119,23 +117,21 @@ fn transposed(weight: &[f32], taps: usize) -> Vec<f32> {
     by_tap
 }
 
-/// `sums = fma(weight, x, sums)`.
+/// One row in place. `by_tap` is `[taps, width]`; `earlier` holds the `taps-1` rows before it.
 #[inline(always)]
-unsafe fn multiply_add<L: Lanes>(sums: &mut [f32], x: &[f32], weight: &[f32]) {
-    for ((sum, x), w) in sums.chunks_mut(LANES).zip(x.chunks(LANES)).zip(weight.chunks(LANES)) {
-        // SAFETY: the caller proves the instruction set.
-        unsafe { store::<L>(L::fma(load::<L>(w), load::<L>(x), load::<L>(sum)), sum) }
-    }
-}
-
-/// `out = y · sigmoid(y)`.
-#[inline(always)]
-unsafe fn silu<L: Lanes>(y: &[f32], out: &mut [f32]) {
-    for (y, out) in y.chunks(LANES).zip(out.chunks_mut(LANES)) {
+unsafe fn convolve_row<L: Lanes>(by_tap: &[f32], earlier: &[&[f32]], row: &mut [f32]) {
+    let width = row.len();
+    let (past_taps, last_tap) = by_tap.split_at(earlier.len() * width);
+    for (i, (x, last)) in row.chunks_mut(LANES).zip(last_tap.chunks(LANES)).enumerate() {
         // SAFETY: the caller proves the instruction set.
         unsafe {
-            let y = load::<L>(y);
-            store::<L>(L::mul(y, math::sigmoid::<L>(y)), out);
+            let mut y = L::splat(0.0);
+            for (weight, earlier) in past_taps.chunks_exact(width).zip(earlier) {
+                let (weight, earlier) = (&weight[i * LANES..], &earlier[i * LANES..]);
+                y = L::fma(load::<L>(weight), load::<L>(earlier), y);
+            }
+            y = L::fma(load::<L>(last), load::<L>(x), y);
+            store::<L>(L::mul(y, math::sigmoid::<L>(y)), x);
         }
     }
 }

@@ -79,10 +79,64 @@ pub(crate) fn run_chunks(
 /// `cost` is about how many fused multiply-adds of sixteen lanes, or loads, a unit takes.
 pub(crate) fn units_per_task(pool: &dyn Parallel, units: usize, cost: usize) -> usize {
     /// A few microseconds of work.
-    const WORTH_A_TASK: usize = 8192;
+    const WORTH_A_TASK: usize = 16_384;
     /// More tasks than threads, so that a thread that is late holds up less.
     const TASKS_PER_THREAD: usize = 4;
     let fair = units.div_ceil(pool.width() * TASKS_PER_THREAD);
     let worth = WORTH_A_TASK.div_ceil(cost.max(1));
     fair.max(worth).clamp(1, units.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Serial;
+
+    struct Twice;
+
+    impl Parallel for Twice {
+        fn width(&self) -> usize {
+            2
+        }
+
+        fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+            (0..tasks).chain(0..tasks).for_each(task);
+        }
+    }
+
+    #[test]
+    fn chunks_cover_the_buffer_once() {
+        for len in 0..20 {
+            for chunk in 1..22 {
+                let mut buffer = vec![0.0; len];
+                run_chunks(&Serial, &mut buffer, chunk, &|i, part| {
+                    for (j, x) in part.iter_mut().enumerate() {
+                        *x += (i * chunk + j) as f32;
+                    }
+                });
+                assert!(buffer.iter().enumerate().all(|(i, x)| *x == i as f32));
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "ran task 0 twice")]
+    fn a_pool_that_repeats_itself_is_stopped() {
+        run_chunks(&Twice, &mut [0.0; 4], 2, &|_, _| ());
+    }
+
+    #[test]
+    #[should_panic(expected = "part outside the buffer")]
+    fn parts_stay_inside_the_buffer() {
+        let mut buffer = [0.0; 4];
+        // SAFETY: the only part.
+        unsafe { Disjoint::new(&mut buffer).part(2..5) };
+    }
+
+    #[test]
+    fn tasks_are_few_and_each_worth_it() {
+        assert_eq!(units_per_task(&Serial, 0, 0), 1);
+        assert_eq!(units_per_task(&Serial, 100, 1), 100);
+        assert_eq!(units_per_task(&Twice, 96, 1 << 20), 12);
+    }
 }

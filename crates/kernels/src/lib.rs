@@ -9,9 +9,12 @@
 //! 3. `exp`, `tanh` and `sigmoid` are our own polynomials over the same lanes; division and square
 //!    root are the correctly rounded IEEE operations.
 //!
-//! **How.** Every kernel is written once, generic over [`lanes::Lanes`], and instantiated for each
-//! instruction set inside a function that enables it. Only `lanes` and the instantiation macro
-//! contain `unsafe`.
+//! Softmax over positions works in blocks that begin at absolute positions ([`POSITIONS_PER_BLOCK`]).
+//!
+//! **How.** Every kernel is written once, generic over the lanes, and instantiated for each
+//! instruction set inside a function that enables it. `unsafe` vouches for two things: that the CPU
+//! has the instruction set, of which an [`Isa`] is the proof, and that tasks write different parts of
+//! a buffer (`disjoint`).
 //!
 //! The crate does no I/O and starts no threads: it is handed an [`Isa`] and a [`Parallel`] pool.
 

@@ -1,5 +1,6 @@
 //! Norms of one vector, and of the rows or heads of many. Sums of squares are dot products of a vector
-//! with itself: sixteen lanes, folded once. `1 / sqrt` is two correctly rounded operations.
+//! with itself: sixteen lanes, folded once. `1 / sqrt` is two correctly rounded operations. As in every
+//! fp32 norm, squares of elements beyond 1e19 overflow and the result is zero.
 #![allow(unsafe_code)]
 
 use crate::disjoint::{run_chunks, units_per_task};

@@ -57,7 +57,7 @@ fn decay_matches_f64_and_ignores_padding_of_a_log() {
     for (heads, dim) in [(1, 1), (3, 20), (5, 128)] {
         let mut random = Random(dim as u64);
         let a_log = random.vector(heads + 7, 2.0);
-        let (dt_bias, z) = (random.vector(heads * dim, 3.0), random.vector(4 * heads * dim, 5.0));
+        let (dt_bias, z) = (random.vector(heads * dim, 3.0), random.vector(40 * heads * dim, 5.0));
         let got = same_everywhere(|kernels| {
             let mut z = z.clone();
             kernels.kda_decay(heads, &a_log, &dt_bias, -5.0, &mut z);

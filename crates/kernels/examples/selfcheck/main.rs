@@ -12,7 +12,7 @@ mod recording;
 
 use cases::{CASES, Case};
 use deltafin_kernels::{Isa, Kernels, Serial};
-use recording::{Record, Recording};
+use recording::{Record, Recording, canonical};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -44,12 +44,12 @@ fn check(case: &Case, recording: &Recording) -> bool {
     let mut good = recorded;
     for isa in Isa::available().filter(|isa| *isa != Isa::SCALAR) {
         let got = case.run(&Kernels::new(isa, Arc::new(Serial)));
-        let same = recording::differing(&got, &scalar).is_none();
-        print!("  {} {}", isa.kind(), word(same));
-        good &= same;
-        if let Some(i) = recording::differing(&got, &scalar) {
+        let wrong = differing(&got, &scalar);
+        print!("  {} {}", isa.kind(), word(wrong.is_none()));
+        if let Some(i) = wrong {
             print!(" (element {i}: {:e} for {:e})", got[i], scalar[i]);
         }
+        good &= wrong.is_none();
     }
     println!();
     good
@@ -57,4 +57,10 @@ fn check(case: &Case, recording: &Recording) -> bool {
 
 fn word(good: bool) -> &'static str {
     if good { "ok" } else { "DIFFERS" }
+}
+
+/// The first place where two results differ in their bits.
+fn differing(a: &[f32], b: &[f32]) -> Option<usize> {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).position(|(a, b)| canonical(*a) != canonical(*b))
 }

@@ -57,14 +57,8 @@ impl Recording {
     }
 }
 
-/// The first place where two results differ in their bits.
-pub(crate) fn differing(a: &[f32], b: &[f32]) -> Option<usize> {
-    assert_eq!(a.len(), b.len());
-    a.iter().zip(b).position(|(a, b)| canonical(*a) != canonical(*b))
-}
-
 /// That NaN comes out is promised, which NaN is not.
-fn canonical(x: f32) -> u32 {
+pub(crate) fn canonical(x: f32) -> u32 {
     if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }
 }
 
