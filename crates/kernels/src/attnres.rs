@@ -6,6 +6,9 @@ use crate::lanes::{LANES, Lanes, instantiate};
 use crate::norm::inverse_rms;
 use crate::{Isa, math};
 
+/// Vectors that can be mixed: K3 has eight stored blocks and the running sum.
+const MOST_VECTORS: usize = 64;
+
 /// Mixes `count` stored block sums and the running sum `p` of one token (Kimi K3 technical report,
 /// attention residuals):
 ///
@@ -15,7 +18,7 @@ use crate::{Isa, math};
 /// out = sum_j softmax(s)_j · V_j                                    raw V_j, ascending j
 /// ```
 ///
-/// `score_weight` is the norm's weight times the projection's, elementwise.
+/// `score_weight` is the norm's weight times the projection's, elementwise. `count` is at most 63.
 #[track_caller]
 #[allow(clippy::too_many_arguments)]
 pub fn attention_residual(
@@ -33,9 +36,12 @@ pub fn attention_residual(
     assert_eq!(d, out.len(), "one output per element");
     assert!(stride >= d || count <= 1, "blocks overlap");
     assert!(count == 0 || blocks.len() >= (count - 1) * stride + d, "fewer blocks than counted");
-    let mut vectors: Vec<&[f32]> = (0..count).map(|j| &blocks[j * stride..][..d]).collect();
-    vectors.push(p);
-    mix_on(isa, &vectors, score_weight, eps, out);
+    assert!(count < MOST_VECTORS, "too many blocks");
+    let mut vectors = [p; MOST_VECTORS];
+    for (j, vector) in vectors[..count].iter_mut().enumerate() {
+        *vector = &blocks[j * stride..][..d];
+    }
+    mix_on(isa, &vectors[..=count], score_weight, eps, out);
 }
 
 instantiate! {
@@ -46,12 +52,13 @@ instantiate! {
 unsafe fn mix_lanes<L: Lanes>(vectors: &[&[f32]], score_weight: &[f32], eps: f32, out: &mut [f32]) {
     // SAFETY: the caller proves the instruction set.
     unsafe {
-        let mut weights = vec![0.0; vectors.len()];
+        let mut weights = [0.0; MOST_VECTORS];
+        let weights = &mut weights[..vectors.len()];
         for (weight, v) in weights.iter_mut().zip(vectors) {
             let score = L::fold(dot::<L>(v, score_weight, L::splat(0.0)));
             *weight = score * inverse_rms::<L>(v, eps);
         }
-        softmax::<L>(&mut weights);
+        softmax::<L>(weights);
         for (i, out) in out.chunks_mut(LANES).enumerate() {
             let mut sum = L::splat(0.0);
             for (weight, v) in weights.iter().zip(vectors) {

@@ -7,6 +7,11 @@ use crate::lanes::{LANES, Lanes, instantiate};
 use crate::norm::row_count;
 use crate::{Kernels, math};
 
+/// The longest convolution; K3's is 4.
+const MOST_TAPS: usize = 8;
+/// Channels that are convolved together.
+const WIDEST: usize = 256;
+
 impl Kernels {
     /// Depthwise convolution over time, then SiLU (FLA `ShortConvolution`):
     ///
@@ -16,11 +21,12 @@ impl Kernels {
     /// ```
     ///
     /// `x` is `[T, C]`, rows before the convolution in, after it out. `weight` is `[C, taps]`; the
-    /// last tap multiplies the current row. `history` is `[taps-1, C]`, the rows before `x` as they
+    /// last tap multiplies the current row; there are at most 8. `history` is `[taps-1, C]`, the rows before `x` as they
     /// were before the convolution, oldest first, zeros at the start of a text; it is left holding
     /// the last `taps-1` rows, so that T rows at once and one by one give the same.
     #[track_caller]
     pub fn short_conv(&self, weight: &[f32], taps: usize, history: &mut [f32], x: &mut [f32]) {
+        assert!((1..=MOST_TAPS).contains(&taps), "{taps} taps");
         let channels = row_count(weight.len(), taps);
         assert_eq!(history.len(), (taps - 1) * channels, "history is [taps-1, channels]");
         let rows = row_count(x.len(), channels);
@@ -72,8 +78,23 @@ unsafe fn convolve_lanes<L: Lanes>(
     history: &Disjoint<'_>,
     x: &Disjoint<'_>,
 ) {
-    let past = taps - 1;
-    let by_tap = transposed(&weight[strip.from * taps..strip.to * taps], taps);
+    for from in (strip.from..strip.to).step_by(WIDEST) {
+        let part = Strip { from, to: strip.to.min(from + WIDEST), ..*strip };
+        // SAFETY: the caller proves the instruction set.
+        unsafe { convolve_strip::<L>(&part, weight, taps, history, x) };
+    }
+}
+
+/// At most [`WIDEST`] channels: their weights fit the nearest cache, and the stack.
+#[inline(always)]
+unsafe fn convolve_strip<L: Lanes>(
+    strip: &Strip,
+    weight: &[f32],
+    taps: usize,
+    history: &Disjoint<'_>,
+    x: &Disjoint<'_>,
+) {
+    let (past, width) = (taps - 1, strip.width());
     // Row `row` of history and x, one after the other.
     let before = |row: usize| {
         // SAFETY: strips of different tasks do not overlap; this task writes a row only while it
@@ -86,35 +107,39 @@ unsafe fn convolve_lanes<L: Lanes>(
             }
         }
     };
-    let mut next_history = Vec::with_capacity(past * strip.width());
-    for row in strip.rows..strip.rows + past {
-        next_history.extend_from_slice(before(row));
+    let mut by_tap = [0.0; MOST_TAPS * WIDEST];
+    transpose(&weight[strip.from * taps..strip.to * taps], taps, &mut by_tap[..taps * width]);
+    let mut next_history = [0.0; MOST_TAPS * WIDEST];
+    for (i, kept) in next_history[..past * width].chunks_exact_mut(width).enumerate() {
+        kept.copy_from_slice(before(strip.rows + i));
     }
     // The last row first: a row is overwritten when no later one needs it any more.
-    let mut earlier = Vec::with_capacity(past);
     for row in (0..strip.rows).rev() {
-        earlier.clear();
-        earlier.extend((row..row + past).map(before));
+        let mut earlier: [&[f32]; MOST_TAPS] = [&[]; MOST_TAPS];
+        for (i, earlier) in earlier[..past].iter_mut().enumerate() {
+            *earlier = before(row + i);
+        }
         // SAFETY: as in `before`, and `earlier` ends before this row; the instruction set is the
         // caller's.
-        unsafe { convolve_row::<L>(&by_tap, &earlier, x.part(strip.of_row(row))) };
+        unsafe {
+            let x = x.part(strip.of_row(row));
+            convolve_row::<L>(&by_tap[..taps * width], &earlier[..past], x);
+        }
     }
-    for (row, kept) in next_history.chunks_exact(strip.width()).enumerate() {
+    for (row, kept) in next_history[..past * width].chunks_exact(width).enumerate() {
         // SAFETY: as in `before`.
         unsafe { history.part(strip.of_row(row)) }.copy_from_slice(kept);
     }
 }
 
-/// `[channels, taps]` as `[taps, channels]`.
-fn transposed(weight: &[f32], taps: usize) -> Vec<f32> {
+/// `[channels, taps]` to `[taps, channels]`.
+fn transpose(weight: &[f32], taps: usize, by_tap: &mut [f32]) {
     let channels = weight.len() / taps;
-    let mut by_tap = vec![0.0; weight.len()];
     for (channel, weight) in weight.chunks_exact(taps).enumerate() {
         for (tap, weight) in weight.iter().enumerate() {
             by_tap[tap * channels + channel] = *weight;
         }
     }
-    by_tap
 }
 
 /// One row in place. `by_tap` is `[taps, width]`; `earlier` holds the `taps-1` rows before it.

@@ -119,11 +119,12 @@ unsafe fn attend_lanes<L: Lanes>(attention: &Attention<'_>, from: usize, out: &m
     let latent = attention.dims.latent;
     let pairs = out.len() / latent;
     let longest = (from..from + pairs).map(|pair| attention.visible(pair)).max().unwrap_or(0);
-    let mut running = vec![Running::START; pairs];
+    let mut running = [Running::START; MOST_PAIRS_PER_TASK];
+    let running = &mut running[..pairs];
     out.fill(0.0);
     for base in (0..longest).step_by(POSITIONS_PER_BLOCK) {
         // SAFETY: the caller proves the instruction set.
-        unsafe { all_pairs::<L>(attention, base, from, &mut running, out) };
+        unsafe { all_pairs::<L>(attention, base, from, running, out) };
     }
     for (state, out) in running.iter().zip(out.chunks_exact_mut(latent)) {
         // SAFETY: the caller proves the instruction set.
