@@ -12,7 +12,7 @@ pub use cases::{Case, Format};
 pub use machine::{multiply_add_peak, read_bandwidth};
 pub use memory::Memory;
 
-use deltafin_kernels::{Isa, IsaKind, Kernels, Scratch};
+use deltafin_kernels::{Isa, IsaKind, Kernels, Parallel, Scratch};
 use deltafin_pool::Pool;
 use serde::Serialize;
 use std::sync::Arc;
@@ -71,50 +71,69 @@ pub struct KernelLine {
 }
 
 /// Measures what `options` ask for and calls `progress` after each line.
+///
+/// Other guests of a machine take part of its bandwidth for seconds at a time, so it is measured
+/// anew for each instruction set and number of threads. The report compares with the best reading of
+/// the whole run, `progress` with the best so far.
 pub fn kernels(options: &Options, progress: &mut dyn FnMut(&KernelLine)) -> KernelReport {
     let memory = Memory::new();
+    let every_core = Pool::new(Pool::default_threads());
     let isas = chosen_isas(options);
-    let all = Pool::default_threads();
-    let one_and_all = if all > 1 { vec![1, all] } else { vec![1] };
+    let one_and_all = if every_core.width() > 1 { vec![1, every_core.width()] } else { vec![1] };
     let threads = or_default(&options.threads, &one_and_all);
     let rows = or_default(&options.rows, &[1, 8, 64]);
-    let formats: Vec<Format> =
-        Format::ALL.into_iter().filter(|f| f.is_in(&options.names)).collect();
+    let formats = Format::ALL.into_iter().filter(|f| f.is_in(&options.names));
+    let cases: Vec<Case> =
+        formats.flat_map(|format| rows.iter().map(move |&rows| Case { format, rows })).collect();
 
-    let lines = isas.len() * threads.len() * rows.len() * formats.len();
-    // A fifth goes to the yardsticks.
-    let share = Duration::from_secs_f64(options.seconds * 0.8 / lines.max(1) as f64);
-    let read_gbps = read_bandwidth(&memory, Isa::best(), &Pool::new(all));
+    // A third goes to the yardsticks.
+    let lines = isas.len() * threads.len() * cases.len();
+    let share = Duration::from_secs_f64(options.seconds * 0.66 / lines.max(1) as f64);
     let peaks: Vec<f64> = isas.iter().map(|isa| multiply_add_peak(*isa)).collect();
-
     let mut report = KernelReport {
-        read_gbps,
+        read_gbps: 0.0,
         fma_gmacs_per_core: peaks.iter().copied().fold(0.0, f64::max),
         kernels: Vec::with_capacity(lines),
     };
     for &threads in &threads {
         let pool = Arc::new(Pool::new(threads));
         for (isa, peak) in isas.iter().zip(&peaks) {
+            let read_gbps = read_bandwidth(&memory, Isa::best(), &every_core);
+            report.read_gbps = report.read_gbps.max(read_gbps);
             let kernels = Kernels::new(*isa, pool.clone());
-            for (&format, &rows) in formats.iter().flat_map(|f| rows.iter().map(move |r| (f, r))) {
-                let case = Case { format, rows };
-                let gbps = best_gbps(&case, &kernels, &memory, share);
-                let gmacs = gbps / format.bytes_per_weight() * rows as f64;
-                let line = KernelLine {
-                    name: format.name(),
-                    rows,
-                    isa: isa.kind().name(),
-                    threads,
-                    gbps,
-                    ratio_to_read: gbps / read_gbps,
-                    ratio_to_fma: gmacs / (peak * threads as f64),
-                };
+            for case in &cases {
+                let gbps = best_gbps(case, &kernels, &memory, share);
+                let peak = peak * threads as f64;
+                let line = line(case, *isa, threads, gbps, report.read_gbps, peak);
                 progress(&line);
                 report.kernels.push(line);
             }
         }
     }
+    for line in &mut report.kernels {
+        line.ratio_to_read = line.gbps / report.read_gbps;
+    }
     report
+}
+
+fn line(
+    case: &Case,
+    isa: Isa,
+    threads: usize,
+    gbps: f64,
+    read_gbps: f64,
+    peak_gmacs: f64,
+) -> KernelLine {
+    let gmacs = gbps / case.format.bytes_per_weight() * case.rows as f64;
+    KernelLine {
+        name: case.format.name(),
+        rows: case.rows,
+        isa: isa.kind().name(),
+        threads,
+        gbps,
+        ratio_to_read: gbps / read_gbps,
+        ratio_to_fma: gmacs / peak_gmacs,
+    }
 }
 
 fn chosen_isas(options: &Options) -> Vec<Isa> {

@@ -9,7 +9,7 @@ use std::time::Instant;
 const AHEAD: [usize; 4] = [0, 2048, 4096, 8192];
 
 /// Rounds over the memory per choice of prefetch.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 2;
 
 /// Read bandwidth of all threads of `pool` together, in 10^9 bytes per second: the best pass.
 pub fn read_bandwidth(memory: &Memory, isa: Isa, pool: &dyn Parallel) -> f64 {

@@ -19,6 +19,8 @@ pub(super) trait Format {
     const BYTES: usize;
     /// Bytes of scales of a block.
     const SCALE_BYTES: usize = 0;
+    /// Whether rows may end within a block.
+    const TAIL: bool = true;
     /// Whether the scales are one per row instead.
     const ROW_SCALE: bool = false;
 
@@ -72,6 +74,7 @@ impl Format for Int8 {
 impl Format for Mxfp4 {
     const BYTES: usize = BLOCK / 2;
     const SCALE_BYTES: usize = 1;
+    const TAIL: bool = false;
     #[inline(always)]
     fn place(column: usize) -> usize {
         let (step, h, j) = (column / 16, column / 8 % 2, column % 8);

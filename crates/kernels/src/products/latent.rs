@@ -1,8 +1,12 @@
 //! The two products of absorbed latent attention.
 #![allow(unsafe_code)]
+// Rows and positions index several arrays at once, and counted loops are the ones that unroll.
+#![allow(clippy::needless_range_loop)]
 
+use super::claim::claim_all;
 use super::format::{BLOCK, Bf16, F32, Format, Int8, Mxfp4, Row};
-use super::{Job, Output, Scratch, claim_all};
+use super::work::padded_block;
+use super::{Job, Output, Scratch};
 use crate::lanes::{LANES, Lanes, instantiate};
 use crate::matrix::f16_to_f32;
 use crate::{Kernels, LatentDims, Matrix, Weights};
@@ -96,50 +100,104 @@ struct Absorb {
     out: *mut f32,
 }
 
-/// Blocks of columns times tiles of positions: the sums stay in registers while the rows pass by.
+/// Groups of columns times tiles of positions: sums stay in registers while the rows pass by.
 #[inline(always)]
 unsafe fn absorb<L: Lanes, D: Format>(work: Absorb) {
-    // SAFETY: blocks and positions are within the work.
+    let whole = work.cols / BLOCK;
+    let mut block = 0;
+    // SAFETY: groups are within the columns.
     unsafe {
-        for block in 0..work.cols.div_ceil(BLOCK) {
-            for t in 0..work.positions {
-                absorb_block::<L, D>(work, block, t);
+        while block + 2 <= whole {
+            absorb_group::<L, D, 2>(work, block);
+            block += 2;
+        }
+        while block * BLOCK < work.cols {
+            absorb_group::<L, D, 1>(work, block);
+            block += 1;
+        }
+    }
+}
+
+/// `B` blocks of columns; a single one may end early.
+#[inline(always)]
+unsafe fn absorb_group<L: Lanes, D: Format, const B: usize>(work: Absorb, block: usize) {
+    let mut t = 0;
+    // SAFETY: tiles are within the positions.
+    unsafe {
+        while L::MANY && t + 4 <= work.positions {
+            absorb_tile::<L, D, B, 4>(work, block, t);
+            t += 4;
+        }
+        while t < work.positions {
+            absorb_tile::<L, D, B, 1>(work, block, t);
+            t += 1;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn absorb_tile<L: Lanes, D: Format, const B: usize, const T: usize>(
+    work: Absorb,
+    block: usize,
+    t: usize,
+) {
+    let columns = (B * BLOCK).min(work.cols - block * BLOCK);
+    // SAFETY: a row is read through a padded copy when its last block is not whole.
+    unsafe {
+        let mut sums = [[[L::splat(0.0); 2]; B]; T];
+        for r in 0..work.rows {
+            let main = work.row.main.add(r * work.stride.0);
+            let scales = work.row.scales.add(r * work.stride.1);
+            let mut row = Row { main: main.add(block * D::BYTES), scales };
+            if !D::ROW_SCALE {
+                row.scales = scales.wrapping_add(block * D::SCALE_BYTES);
+            }
+            let padded;
+            if D::TAIL && B == 1 && columns < BLOCK {
+                padded = padded_block::<D>(Row { main, scales }, work.cols);
+                row.main = padded.as_ptr();
+            }
+            let mut weights = [[L::splat(0.0); 2]; B];
+            for b in 0..B {
+                weights[b] = [D::step::<L, 0>(row, b), D::step::<L, 1>(row, b)];
+            }
+            for i in 0..T {
+                let mut q = *work.q.add((t + i) * work.q_stride + r);
+                if D::ROW_SCALE {
+                    q *= row_scale(scales);
+                }
+                let q = L::splat(q);
+                for b in 0..B {
+                    sums[i][b][0] = L::fma(weights[b][0], q, sums[i][b][0]);
+                    sums[i][b][1] = L::fma(weights[b][1], q, sums[i][b][1]);
+                }
+            }
+        }
+        for i in 0..T {
+            let out = work.out.add((t + i) * work.cols + block * BLOCK);
+            for b in 0..B {
+                let count = BLOCK.min(columns - b * BLOCK);
+                store_block::<L, D>(sums[i][b], out.add(b * BLOCK), count);
             }
         }
     }
 }
 
 #[inline(always)]
-unsafe fn absorb_block<L: Lanes, D: Format>(work: Absorb, block: usize, t: usize) {
-    let columns = BLOCK.min(work.cols - block * BLOCK);
-    // SAFETY: a row is read through a padded copy when its last block is not whole.
+unsafe fn row_scale(scales: *const u8) -> f32 {
+    // SAFETY: the caller's row has a scale of two bytes.
+    f16_to_f32(u16::from_le_bytes(unsafe { scales.cast::<[u8; 2]>().read_unaligned() }))
+}
+
+/// Writes the first `count` columns of a block, in order.
+#[inline(always)]
+unsafe fn store_block<L: Lanes, D: Format>(block: [L::F; 2], out: *mut f32, count: usize) {
+    let mut lanes = [0.0; BLOCK];
+    // SAFETY: the array holds a block, `out` `count` floats.
     unsafe {
-        let mut sums = [L::splat(0.0); 2];
-        for r in 0..work.rows {
-            let mut row = Row {
-                main: work.row.main.add(r * work.stride.0 + block * D::BYTES),
-                scales: work.row.scales.add(r * work.stride.1),
-            };
-            let mut q = *work.q.add(t * work.q_stride + r);
-            if D::ROW_SCALE {
-                q *= f16_to_f32(u16::from_le_bytes(row.scales.cast::<[u8; 2]>().read_unaligned()));
-            } else {
-                row.scales = row.scales.wrapping_add(block * D::SCALE_BYTES);
-            }
-            let mut padded = [0u8; 4 * BLOCK];
-            if columns < BLOCK {
-                row.main.copy_to_nonoverlapping(padded.as_mut_ptr(), D::BYTES / BLOCK * columns);
-                row.main = padded.as_ptr();
-            }
-            let q = L::splat(q);
-            sums[0] = L::fma(D::step::<L, 0>(row, 0), q, sums[0]);
-            sums[1] = L::fma(D::step::<L, 1>(row, 0), q, sums[1]);
-        }
-        let mut lanes = [0.0; BLOCK];
-        L::store(sums[0], lanes.as_mut_ptr());
-        L::store(sums[1], lanes.as_mut_ptr().add(LANES));
-        let out = work.out.add(t * work.cols + block * BLOCK);
-        for c in 0..columns {
+        L::store(block[0], lanes.as_mut_ptr());
+        L::store(block[1], lanes.as_mut_ptr().add(LANES));
+        for c in 0..count {
             *out.add(c) = lanes[D::place(c)];
         }
     }

@@ -13,6 +13,8 @@
 //! A tile of sums stays in registers: with 32 registers six rows by four positions, with 16 four by
 //! three. Where sixteen lanes take several registers, each part of the lanes is a pass of its own.
 #![allow(unsafe_code)]
+// Rows and positions index several arrays at once, and counted loops are the ones that unroll.
+#![allow(clippy::needless_range_loop)]
 
 use super::format::{BLOCK, Format};
 use super::pack::{Line, positions_per_tile};
@@ -55,10 +57,10 @@ pub(super) unsafe fn many<L: Lanes, D: Format>(work: Work) {
         let mut first = 0;
         while first < work.positions {
             let positions = pass.min(work.positions - first);
-            let part = work.from_position(first, positions);
+            let part = work.starting_at(first, positions);
             let mut row = 0;
             while row < work.rows {
-                let strip = part.from_row(row);
+                let strip = part.starting_at_row(row);
                 let rows = height.min(strip.rows);
                 strip_times_tiles::<L, D>(Work { rows, ..strip }, &mut memory);
                 row += rows;
@@ -117,7 +119,7 @@ unsafe fn decode_row<L: Lanes, D: Format>(
             L::store(D::step::<L, 0>(row, first + b), out);
             L::store(D::step::<L, 1>(row, first + b), out.add(work.rows * LANES));
         }
-        if whole < count {
+        if D::TAIL && whole < count {
             let padded = padded_block::<D>(row, work.cols);
             let row = super::format::Row { main: padded.as_ptr(), ..row };
             let out = panel.add((2 * whole * work.rows + r) * LANES);
@@ -141,13 +143,14 @@ unsafe fn all_tiles<L: Lanes, const T: usize>(
     unsafe {
         while t < work.positions {
             let width = T.min(work.positions - t);
-            let x = work.from_position(t, width).x.add(2 * width * block).cast();
+            let x = work.starting_at(t, width).x.add(2 * width * block).cast();
             let sums = sums.add(t * work.rows * LANES);
             match width {
                 1 => tile_rows::<L, 1>(work.rows, count, panel, x, sums),
                 2 => tile_rows::<L, 2>(work.rows, count, panel, x, sums),
                 3 => tile_rows::<L, 3>(work.rows, count, panel, x, sums),
-                _ => tile_rows::<L, 4>(work.rows, count, panel, x, sums),
+                _ if T == 4 => tile_rows::<L, 4>(work.rows, count, panel, x, sums),
+                _ => unreachable!("wider than a tile"),
             }
             t += width;
         }

@@ -5,6 +5,7 @@
 //! for [`many`] positions.
 #![allow(unsafe_code)]
 
+mod claim;
 mod few;
 mod format;
 mod latent;
@@ -18,9 +19,9 @@ mod tests;
 use crate::lanes::instantiate;
 use crate::matrix::f16_to_f32;
 use crate::{Isa, IsaKind, Kernels, Matrix, Parallel, Weights};
+use claim::claim_all;
 use format::{Bf16, F32, Int8, Mxfp4, Row};
 use pack::{Line, Order, lines_per_position, pack_tile, positions_per_tile};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use work::{Work, rows};
 
 /// One matrix product `y = x wᵀ`.
@@ -51,6 +52,15 @@ unsafe impl Send for Output {}
 // SAFETY: as above.
 unsafe impl Sync for Output {}
 
+/// Where packed activations go.
+#[derive(Clone, Copy)]
+struct Lines(*mut Line);
+
+// SAFETY: as for `Output`.
+unsafe impl Send for Lines {}
+// SAFETY: as for `Output`.
+unsafe impl Sync for Lines {}
+
 /// A product whose results may be strided.
 #[derive(Clone, Copy)]
 struct Job<'a> {
@@ -71,7 +81,7 @@ struct Planned {
 }
 
 impl Kernels {
-    /// Computes all `jobs` in one parallel region.
+    /// Computes all `jobs` in one parallel region. (Large activations are packed in one before.)
     ///
     /// Each result is bit-equal however many positions, jobs and threads there are. Jobs that share
     /// `x` and the lane order of their format share the packed activations. Nothing is allocated once
@@ -119,7 +129,7 @@ impl Kernels {
         for i in 0..count {
             let Planned { first_line, packs: true, .. } = scratch.plan[i] else { continue };
             let job = job(i);
-            pack(&job, tile, &mut scratch.packed[first_line..]);
+            pack(self.pool(), &job, tile, &mut scratch.packed[first_line..]);
         }
         let (plan, packed) = (&scratch.plan[..], &scratch.packed[..]);
         claim_all(self.pool(), tasks, &|task| {
@@ -181,39 +191,38 @@ fn order(w: Matrix<'_>) -> Order {
     }
 }
 
-/// Rows of a task: a multiple of every strip's height, and tens of microseconds of work.
+/// Rows of a task: a multiple of every strip's height, and some ten microseconds of work.
 fn rows_per_task(job: &Job<'_>, threads: usize) -> usize {
     const STRIP: usize = 24;
     /// Steps of sixteen lanes.
-    const COST: usize = 1 << 17;
+    const COST: usize = 1 << 15;
     let row = job.w.cols().div_ceil(16).max(1) * (2 + job.positions);
-    let fair = job.w.rows().div_ceil(4 * threads);
+    let fair = job.w.rows().div_ceil(8 * threads);
     (COST / row).min(fair).max(1).next_multiple_of(STRIP)
 }
 
-fn pack(job: &Job<'_>, tile: usize, out: &mut [Line]) {
+/// Packs a job's activations; large ones in a parallel region of their own.
+fn pack(pool: &dyn Parallel, job: &Job<'_>, tile: usize, out: &mut [Line]) {
+    /// Lines of a task: 64 KiB, some ten microseconds.
+    const LINES: usize = 1024;
     let (cols, lines) = (job.w.cols(), lines_per_position(job.w.cols()));
-    if cols == 0 {
+    if cols == 0 || job.positions == 0 {
         return;
     }
-    let tiles = job.x.chunks(tile * cols).zip(out.chunks_mut(tile * lines));
-    for (x, out) in tiles {
-        pack_tile(x, cols, order(job.w), &mut out[..x.len() / cols * lines]);
-    }
-}
-
-/// Runs `task(i)` once for every `i` in `0..tasks`. Each thread claims the next one when it is free.
-///
-/// The claim is our own, so that whatever a pool does no task runs twice.
-fn claim_all(pool: &dyn Parallel, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-    let next = AtomicUsize::new(0);
-    pool.run(pool.width().min(tasks), &|_| {
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            if i >= tasks {
-                break;
-            }
-            task(i);
+    let tiles_per_task = LINES.div_ceil(tile * lines);
+    let positions_per_task = tile * tiles_per_task;
+    let out = &mut out[..job.positions * lines];
+    let start = Lines(out.as_mut_ptr());
+    claim_all(pool, job.positions.div_ceil(positions_per_task), &|task| {
+        let start: Lines = start;
+        let first = task * positions_per_task;
+        let count = positions_per_task.min(job.positions - first);
+        // SAFETY: within `out`, and tasks, each claimed once, have positions of their own.
+        let out =
+            unsafe { std::slice::from_raw_parts_mut(start.0.add(first * lines), count * lines) };
+        let x = &job.x[first * cols..(first + count) * cols];
+        for (x, out) in x.chunks(tile * cols).zip(out.chunks_mut(tile * lines)) {
+            pack_tile(x, cols, order(job.w), out);
         }
     });
 }

@@ -26,7 +26,7 @@ pub(super) struct Work {
 impl Work {
     /// The work from row `first` on.
     #[inline(always)]
-    pub(super) unsafe fn from_row(self, first: usize) -> Work {
+    pub(super) unsafe fn starting_at_row(self, first: usize) -> Work {
         // SAFETY: the caller stays within the rows.
         unsafe {
             let (row, y) = (self.row_at(first), self.y.add(first));
@@ -36,7 +36,7 @@ impl Work {
 
     /// The work of `positions` positions from `first` on; a tile begins there.
     #[inline(always)]
-    pub(super) unsafe fn from_position(self, first: usize, positions: usize) -> Work {
+    pub(super) unsafe fn starting_at(self, first: usize, positions: usize) -> Work {
         // SAFETY: the caller stays within the positions.
         unsafe {
             let x = self.x.add(first * lines_per_position(self.cols));
