@@ -1,3 +1,33 @@
 //! The `deltafin` command.
+//!
+//! Reads the command line, hands it to the command it names, and turns whatever went wrong into one
+//! line and an exit code. Everything else is in the libraries below: this crate owns arguments,
+//! the terminal, and the words people read.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod args;
+mod commands;
+mod failure;
+mod input;
+mod interrupt;
+mod load;
+mod model_choice;
+mod reply;
+mod safetensors;
+mod stats;
+mod terminal;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let (command, given) = args::parse();
+    match commands::run(command, given) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(line) = failure.line() {
+                terminal::note(&line);
+            }
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

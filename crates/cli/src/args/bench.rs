@@ -1,0 +1,85 @@
+//! `bench`: how fast this machine is.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::engine::EngineArgs;
+use super::size::Positive;
+
+/// Measure this machine
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    command: BenchTyped,
+}
+
+#[derive(Debug, Subcommand)]
+enum BenchTyped {
+    /// Memory bandwidth, multiply-add peak, and how near each kernel comes to them
+    ///
+    /// The shapes are those of Kimi K3 whatever the model, so --model, --chunk and --context have
+    /// nothing to act on here; --isa and --threads choose what is measured.
+    Kernels {
+        /// Kernels to measure; all by default
+        #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
+        kernel: Vec<KernelArg>,
+
+        /// Positions computed at once; 1, 8 and 64 by default
+        #[arg(long, value_name = "N", value_delimiter = ',')]
+        rows: Vec<Positive>,
+
+        /// About how long it may take
+        #[arg(long, value_name = "N", default_value = "15")]
+        seconds: Positive,
+
+        #[command(flatten)]
+        engine: EngineArgs,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KernelArg {
+    /// Whole experts
+    Mxfp4,
+    /// Rows of signed bytes
+    Int8,
+    /// Rows of bfloat16
+    Bf16,
+    /// Rows of f32
+    F32,
+}
+
+/// Kernels to measure.
+#[derive(Debug)]
+pub(crate) struct BenchKernels {
+    /// Their names; all when there are none.
+    pub(crate) names: Vec<String>,
+    /// Positions computed at once; the usual ones when there are none.
+    pub(crate) rows: Vec<usize>,
+    /// About how long it may take.
+    pub(crate) seconds: f64,
+    /// Instruction set, threads, output.
+    pub(crate) engine: EngineArgs,
+}
+
+impl BenchArgs {
+    pub(super) fn meaning(self) -> BenchKernels {
+        let BenchTyped::Kernels { kernel, rows, seconds, engine } = self.command;
+        BenchKernels {
+            names: kernel.into_iter().map(|kernel| kernel.name().to_owned()).collect(),
+            rows: rows.into_iter().map(|rows| rows.0.get()).collect(),
+            seconds: seconds.0.get() as f64,
+            engine,
+        }
+    }
+}
+
+impl KernelArg {
+    fn name(self) -> &'static str {
+        match self {
+            KernelArg::Mxfp4 => "mxfp4",
+            KernelArg::Int8 => "int8",
+            KernelArg::Bf16 => "bf16",
+            KernelArg::F32 => "f32",
+        }
+    }
+}

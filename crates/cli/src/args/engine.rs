@@ -1,0 +1,130 @@
+//! The flags that every command with an engine takes, and what they mean.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser, ValueParserFactory};
+use clap::{Args, ValueEnum};
+use deltafin_kernels::IsaKind;
+
+use super::size::Positive;
+
+/// The engine's flags. Each has an environment twin, which the flag overrides.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Engine")]
+pub(crate) struct EngineArgs {
+    /// Checkpoint directory, or 'demo' for the model inside this program
+    ///
+    /// Without it, the directory that 'setup' installed into is used, or else the demo.
+    #[arg(long, value_name = "DIR|demo", env = "DELTAFIN_MODEL", hide_env_values = true)]
+    pub(crate) model: Option<ModelArg>,
+
+    /// Threads that compute; all available ones by default
+    #[arg(long, value_name = "N", env = "DELTAFIN_THREADS", hide_env_values = true)]
+    threads: Option<NonZeroUsize>,
+
+    /// Instruction set; alters speed, never the result
+    #[arg(long, value_enum, default_value = "auto", env = "DELTAFIN_ISA", hide_env_values = true)]
+    isa: IsaArg,
+
+    /// Prompt rows per pass; alters speed and memory, never the result
+    #[arg(long, value_name = "N", env = "DELTAFIN_CHUNK", hide_env_values = true)]
+    chunk: Option<Positive>,
+
+    /// Positions to hold, prompt and reply together; 32K by default, or the model's limit if lower
+    #[arg(long, value_name = "N", env = "DELTAFIN_CONTEXT", hide_env_values = true)]
+    context: Option<Positive>,
+
+    /// Print a summary to standard error: speeds, memory, recipe, instruction set, threads
+    #[arg(
+        long,
+        env = "DELTAFIN_STATS",
+        hide_env_values = true,
+        value_parser = FalseyValueParser::new()
+    )]
+    pub(crate) stats: bool,
+
+    /// Print JSON on standard output instead of text
+    #[arg(
+        long,
+        env = "DELTAFIN_JSON",
+        hide_env_values = true,
+        value_parser = FalseyValueParser::new()
+    )]
+    pub(crate) json: bool,
+}
+
+/// What was typed for a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ModelArg {
+    /// Nothing, as an empty environment variable says it.
+    Unset,
+    /// The model inside this program.
+    Demo,
+    /// A directory.
+    Directory(PathBuf),
+}
+
+impl From<OsString> for ModelArg {
+    fn from(typed: OsString) -> ModelArg {
+        match typed.to_str() {
+            Some("") => ModelArg::Unset,
+            Some("demo") => ModelArg::Demo,
+            _ => ModelArg::Directory(typed.into()),
+        }
+    }
+}
+
+impl ValueParserFactory for ModelArg {
+    type Parser = clap::builder::ValueParser;
+
+    fn value_parser() -> Self::Parser {
+        let model = |typed| Ok::<ModelArg, Infallible>(ModelArg::from(typed));
+        OsStringValueParser::new().try_map(model).into()
+    }
+}
+
+/// What may be typed for an instruction set.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum IsaArg {
+    /// The fastest one this CPU has
+    Auto,
+    /// Portable code
+    Scalar,
+    /// AVX2 with FMA
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL
+    Avx512,
+    /// 64-bit Arm
+    Neon,
+}
+
+impl EngineArgs {
+    /// The instruction set asked for; nothing means the best there is.
+    pub(crate) fn isa(&self) -> Option<IsaKind> {
+        match self.isa {
+            IsaArg::Auto => None,
+            IsaArg::Scalar => Some(IsaKind::Scalar),
+            IsaArg::Avx2 => Some(IsaKind::Avx2),
+            IsaArg::Avx512 => Some(IsaKind::Avx512),
+            IsaArg::Neon => Some(IsaKind::Neon),
+        }
+    }
+
+    /// The number of threads asked for.
+    pub(crate) fn threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Prompt rows per pass, where given.
+    pub(crate) fn chunk(&self) -> Option<NonZeroUsize> {
+        self.chunk.map(|rows| rows.0)
+    }
+
+    /// Positions to hold, where given.
+    pub(crate) fn context(&self) -> Option<NonZeroUsize> {
+        self.context.map(|positions| positions.0)
+    }
+}

@@ -1,0 +1,162 @@
+//! The one flag table: parsing, help, manual page and completions all come from these types.
+//!
+//! Two steps. The types that derive `Args` hold what was typed; each has a `meaning` that says
+//! what the command is to do. Commands see meanings only.
+
+mod bench;
+mod chat;
+mod engine;
+mod eval;
+mod ids;
+mod run;
+mod size;
+mod tokenize;
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+pub(crate) use bench::BenchKernels;
+pub(crate) use chat::{Chat, Style};
+pub(crate) use engine::{EngineArgs, ModelArg};
+pub(crate) use eval::{Eval, Logits, Ppl};
+pub(crate) use ids::parse_list;
+pub(crate) use run::{Prompt, Run};
+pub(crate) use tokenize::{Channel, Input, Tokenize, Vocabulary, What};
+
+/// Run Kimi K3 whole on one ordinary machine, by streaming its weights
+#[derive(Debug, Parser)]
+#[command(name = "deltafin", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Typed,
+}
+
+/// What was typed.
+#[derive(Debug, Subcommand)]
+enum Typed {
+    Run(run::RunArgs),
+    Chat(chat::ChatArgs),
+    Inspect(InspectArgs),
+    Tokenize(tokenize::TokenizeArgs),
+    Eval(eval::EvalArgs),
+    Bench(bench::BenchArgs),
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell it is for
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Say what a checkpoint is and whether anything is wrong with it
+///
+/// Reads the configuration, the index and the header of every shard, no weights. Exits with 1
+/// when there are problems, after all of them are listed.
+#[derive(Debug, clap::Args)]
+struct InspectArgs {
+    /// Checkpoint directory, or 'demo' for the model inside this program
+    #[arg(value_name = "DIR|demo", env = "DELTAFIN_MODEL", hide_env_values = true)]
+    model: Option<ModelArg>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Continue a prompt.
+    Run(Run),
+    /// Converse.
+    Chat(Chat),
+    /// Describe a checkpoint.
+    Inspect {
+        /// Which one.
+        model: Option<ModelArg>,
+        /// Whether for machines.
+        json: bool,
+    },
+    /// Text to ids and back.
+    Tokenize(Tokenize),
+    /// Numbers behind the tokens.
+    Eval(Eval),
+    /// Speed of the kernels.
+    BenchKernels(BenchKernels),
+    /// The manual page.
+    Man,
+    /// A completion script.
+    Completions(clap_complete::Shell),
+}
+
+/// A refused combination of arguments, reported as the parser reports its own.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+/// Where a value of `--model` came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// On the command line.
+    Typed,
+    /// In the environment.
+    Environment,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// The table itself, for the manual page and the completions.
+pub(crate) fn table() -> clap::Command {
+    Cli::command()
+}
+
+/// Reads the command line of this process. Help, version and usage errors end it here, the last
+/// with exit code 2.
+pub(crate) fn parse() -> (Command, Given) {
+    let matches = table().get_matches();
+    let given = model_given(&matches);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    match cli.command.meaning(given) {
+        Ok(command) => (command, given),
+        Err(Usage(message)) => table().error(ErrorKind::ArgumentConflict, message).exit(),
+    }
+}
+
+fn model_given(matches: &ArgMatches) -> Given {
+    if let Some((_, inner)) = matches.subcommand() {
+        return model_given(inner);
+    }
+    if !matches!(matches.try_contains_id("model"), Ok(true)) {
+        return Given::Nowhere;
+    }
+    match matches.value_source("model") {
+        Some(ValueSource::CommandLine) => Given::Typed,
+        Some(ValueSource::EnvVariable) => Given::Environment,
+        _ => Given::Nowhere,
+    }
+}
+
+impl Typed {
+    fn meaning(self, given: Given) -> Result<Command, Usage> {
+        Ok(match self {
+            Typed::Run(args) => Command::Run(args.meaning()?),
+            Typed::Chat(args) => Command::Chat(args.meaning()),
+            Typed::Inspect(InspectArgs { model, json }) => Command::Inspect { model, json },
+            Typed::Tokenize(args) => Command::Tokenize(args.meaning(given)?),
+            Typed::Eval(args) => Command::Eval(args.meaning()),
+            Typed::Bench(args) => Command::BenchKernels(args.meaning()),
+            Typed::Man => Command::Man,
+            Typed::Completions { shell } => Command::Completions(shell),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_table_is_sound() {
+        super::table().debug_assert();
+    }
+}

@@ -1,0 +1,49 @@
+//! `bench kernels`: how near the kernels come to what this machine can do.
+
+use deltafin_kernels::Isa;
+use deltafin_measure::{KernelLine, KernelReport, Options};
+
+use crate::args::BenchKernels;
+use crate::failure::Failure;
+use crate::terminal::{self, ProgressLine, Terminal};
+
+/// Does it.
+pub(crate) fn kernels(asked: &BenchKernels) -> Result<(), Failure> {
+    let isa = asked.engine.isa();
+    // Measuring something else than what was asked for would mislead.
+    isa.map(Isa::new).transpose()?;
+    let options = Options {
+        isas: isa.into_iter().collect(),
+        threads: asked.engine.threads().into_iter().map(usize::from).collect(),
+        names: asked.names.clone(),
+        rows: asked.rows.clone(),
+        seconds: asked.seconds,
+    };
+    let mut progress = ProgressLine::new(Terminal::detect());
+    let report = deltafin_measure::kernels(&options, &mut |line| {
+        progress.update(|| format!("measured {}, {} rows, {}", line.name, line.rows, line.isa));
+    });
+    drop(progress);
+    if asked.engine.json {
+        return terminal::print_line(&serde_json::to_string(&report)?);
+    }
+    terminal::print_line(&words(&report))
+}
+
+fn words(report: &KernelReport) -> String {
+    let mut text = format!(
+        "read bandwidth  {:8.1} GB/s\nmultiply-add    {:8.1} G/s per core\n\n",
+        report.read_gbps, report.fma_gmacs_per_core
+    );
+    text += "kernel  rows  isa     threads      GB/s  of read   of fma\n";
+    report.kernels.iter().for_each(|line| text += &row(line));
+    text
+}
+
+fn row(line: &KernelLine) -> String {
+    let KernelLine { name, rows, isa, threads, gbps, ratio_to_read, ratio_to_fma } = line;
+    let (read, fma) = (100.0 * ratio_to_read, 100.0 * ratio_to_fma);
+    format!(
+        "{name:<6}  {rows:>4}  {isa:<6}  {threads:>7}  {gbps:>8.2}  {read:>5.1} %  {fma:>5.1} %\n"
+    )
+}

@@ -1,0 +1,178 @@
+//! `chat`: a conversation, turn by turn.
+
+mod history;
+mod lines;
+
+use deltafin_engine::{Finish, Limits, Session};
+use deltafin_text::chat::Message;
+use deltafin_text::reply::{Channel, Reply, ReplyOptions};
+use serde_json::json;
+
+use self::history::History;
+use self::lines::{Line, Lines};
+use super::generate::{self, Generated};
+use crate::args::{Chat, Given};
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::load::Loaded;
+use crate::reply::{Conversation, Nothing, Show};
+use crate::stats::Summary;
+use crate::terminal::{self, Terminal};
+
+const HELP: &str = "\
+/help          this list
+/reset         forget the conversation, keep the system message
+/save FILE     write the conversation as a request that 'tokenize --chat' reads
+/system TEXT   set the system message and begin anew; without TEXT, have none
+/quit          end; so does the end of input
+//TEXT         say a line that begins with a slash
+Interrupt (Ctrl-C) stops the reply and keeps what was said.";
+
+/// Does it.
+pub(crate) fn chat(chat: Chat, given: Given) -> Result<(), Failure> {
+    let interrupts = Interrupts::install()?;
+    let loaded = Loaded::open(&chat.engine, given)?;
+    // Say at once what the first turn would find out.
+    loaded.tokenizer()?;
+    let terminal = Terminal::detect();
+    let mut lines = Lines::open(terminal)?;
+    let mut talk = Talk {
+        session: loaded.engine.session(),
+        history: History::new(&chat.style),
+        loaded: &loaded,
+        chat: &chat,
+        interrupts,
+        terminal,
+    };
+    if lines.is_interactive() {
+        terminal::note("/help lists the commands, Ctrl-D ends");
+    }
+    loop {
+        let done = match lines.next()? {
+            Line::End => return Ok(()),
+            Line::Nothing => Ok(true),
+            Line::Typed(line) => talk.line(&line),
+        };
+        match done {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            // A person can try something else; a script cannot.
+            Err(Failure::Interrupted) if lines.is_interactive() => {}
+            Err(fault @ Failure::Fault(_)) if lines.is_interactive() => {
+                fault.line().iter().for_each(|line| terminal::note(line));
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// A conversation and the engine state that goes with it.
+struct Talk<'a> {
+    session: Session<'a>,
+    history: History,
+    loaded: &'a Loaded,
+    chat: &'a Chat,
+    interrupts: Interrupts,
+    terminal: Terminal,
+}
+
+impl Talk<'_> {
+    /// Takes one line; says whether to go on.
+    fn line(&mut self, line: &str) -> Result<bool, Failure> {
+        match line.strip_prefix('/') {
+            Some(said) if said.starts_with('/') => self.turn(said).map(|()| true),
+            Some(command) => self.command(command),
+            None if line.trim().is_empty() => Ok(true),
+            None => self.turn(line).map(|()| true),
+        }
+    }
+
+    fn command(&mut self, command: &str) -> Result<bool, Failure> {
+        let (name, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+        let rest = rest.trim();
+        match (name, rest) {
+            ("help", "") => terminal::note(HELP),
+            ("quit" | "exit", "") => return Ok(false),
+            ("reset", "") => self.history.reset(),
+            ("system", text) => self.history.set_system(text),
+            ("save", "") => return Err(Failure::new("/save needs a file name")),
+            ("save", file) => self.history.save(file.as_ref())?,
+            _ => {
+                return Err(Failure::new(format!(
+                    "unknown command '/{command}': /help lists them; // begins a line with a slash"
+                )));
+            }
+        }
+        Ok(true)
+    }
+
+    /// One turn: the user's words in, the model's out. A turn that comes to nothing leaves
+    /// the history as it was.
+    fn turn(&mut self, said: &str) -> Result<(), Failure> {
+        self.history.push(Message::user(said));
+        let reply = self.reply();
+        if !matches!(&reply, Ok(generated) if !generated.ids.is_empty()) {
+            self.history.pop();
+        }
+        match reply?.outcome.finish {
+            Finish::Cancelled => Err(Failure::Interrupted),
+            Finish::Stop(_) | Finish::Length => Ok(()),
+        }
+    }
+
+    /// Renders the whole conversation and generates from where the state already agrees with it.
+    fn reply(&mut self) -> Result<Generated, Failure> {
+        let tokenizer = self.loaded.tokenizer()?;
+        let request = self.history.request();
+        let ids = tokenizer.encode_segments(&deltafin_text::render(&request)?)?;
+        let channel = ReplyOptions::for_request(&request).channel;
+        let reused = self.session.reuse(&ids);
+        let mut show: Box<dyn Show + '_> = match self.chat.engine.json {
+            true => Box::new(Nothing),
+            false => Box::new(Conversation::new(tokenizer, channel, self.terminal)),
+        };
+        let generated = generate::run(
+            &mut self.session,
+            &ids[reused..],
+            Limits { max_new: self.chat.max_new, stop: &self.loaded.stop_ids, ignore_stop: false },
+            &mut *show,
+            &self.interrupts,
+            self.terminal,
+        )?;
+        self.conclude(&generated, channel, reused)?;
+        Ok(generated)
+    }
+
+    /// Puts the reply into the history and prints what was asked for besides its text.
+    fn conclude(
+        &mut self,
+        generated: &Generated,
+        channel: Channel,
+        reused: usize,
+    ) -> Result<(), Failure> {
+        let mut reply = Reply::new(self.loaded.tokenizer()?, ReplyOptions::new(channel));
+        for id in generated.ids_to_stop() {
+            reply.push(id)?;
+        }
+        reply.finish(generated.cut());
+        let answer = reply.answer();
+        if !generated.ids.is_empty() {
+            self.history.push(Message::from(&answer));
+        }
+        let summary = Summary::new(&self.loaded.engine, reused, &generated.outcome.stats);
+        if self.chat.engine.json {
+            let report = json!({
+                "text": answer.content,
+                "reasoning_content": answer.reasoning_content,
+                "tool_calls": answer.tool_calls,
+                "ids": generated.ids,
+                "finish": answer.finish,
+                "stats": summary,
+            });
+            terminal::print_line(&report.to_string())?;
+        } else if self.chat.engine.stats {
+            terminal::note(&summary.words());
+        }
+        Ok(())
+    }
+}

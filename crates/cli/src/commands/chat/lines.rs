@@ -1,0 +1,79 @@
+//! Lines that a person edits, or lines that a script writes.
+
+use std::io::{BufRead as _, stdin};
+
+use rustyline::DefaultEditor;
+use rustyline::error::ReadlineError;
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+const PROMPT: &str = "> ";
+
+/// Where lines come from.
+pub(super) enum Lines {
+    /// A terminal, with editing and a history for as long as the program runs.
+    Edited(Box<DefaultEditor>),
+    /// Anything else.
+    Plain,
+}
+
+/// What came.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// A line, without its end.
+    Typed(String),
+    /// An interrupt while typing: the line is given up.
+    Nothing,
+    /// No more lines.
+    End,
+}
+
+impl Lines {
+    /// Edited lines where a person types and sees what is typed.
+    pub(super) fn open(terminal: Terminal) -> Result<Lines, Failure> {
+        if terminal.stdin && terminal.stdout {
+            let editor = DefaultEditor::new();
+            let about = |e| Failure::about("cannot use the terminal", &e);
+            return Ok(Lines::Edited(Box::new(editor.map_err(about)?)));
+        }
+        Ok(Lines::Plain)
+    }
+
+    /// Whether someone is there to try again.
+    pub(super) fn is_interactive(&self) -> bool {
+        matches!(self, Lines::Edited(_))
+    }
+
+    /// Waits for the next line.
+    pub(super) fn next(&mut self) -> Result<Line, Failure> {
+        match self {
+            Lines::Edited(editor) => edited(editor),
+            Lines::Plain => plain(),
+        }
+    }
+}
+
+fn edited(editor: &mut DefaultEditor) -> Result<Line, Failure> {
+    match editor.readline(PROMPT) {
+        Ok(line) => {
+            // A history that is full or refuses repetitions is no reason to stop.
+            let _ = editor.add_history_entry(&line);
+            Ok(Line::Typed(line))
+        }
+        Err(ReadlineError::Interrupted) => Ok(Line::Nothing),
+        Err(ReadlineError::Eof) => Ok(Line::End),
+        Err(e) => Err(Failure::about("cannot read a line", &e)),
+    }
+}
+
+fn plain() -> Result<Line, Failure> {
+    let mut line = String::new();
+    let read = stdin().lock().read_line(&mut line);
+    if read.map_err(|e| Failure::about("cannot read standard input", &e))? == 0 {
+        return Ok(Line::End);
+    }
+    let kept = line.trim_end_matches(['\r', '\n']).len();
+    line.truncate(kept);
+    Ok(Line::Typed(line))
+}

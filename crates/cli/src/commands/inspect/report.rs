@@ -1,0 +1,241 @@
+//! A checkpoint in numbers and words.
+
+use std::fmt::Write as _;
+
+use deltafin_spec::{FfnKind, LayerKind, ModelSpec};
+use deltafin_store::Checkpoint;
+use deltafin_text::Tokenizer;
+use serde::Serialize;
+
+use crate::stats::bytes;
+
+/// What is said about a checkpoint that is whole.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// A name for these weights; nothing when they cannot be read.
+    identity: Option<String>,
+    dimensions: Dimensions,
+    stop_ids: Vec<u32>,
+    tokenizer: Option<Vocabulary>,
+    shards: usize,
+    bytes: Sizes,
+    experts: Experts,
+    layers: Vec<Layer>,
+    notices: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Dimensions {
+    layers: usize,
+    kda_layers: usize,
+    mla_layers: usize,
+    dense_layers: usize,
+    moe_layers: usize,
+    hidden: usize,
+    vocab: usize,
+    max_positions: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Vocabulary {
+    ranks: u32,
+    special: u32,
+}
+
+/// Bytes by what they are for.
+#[derive(Debug, Serialize)]
+struct Sizes {
+    files: u64,
+    spine: u64,
+    experts: u64,
+    embedding: u64,
+    head: u64,
+    norms: u64,
+    ignored: u64,
+    headers: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Experts {
+    per_layer: usize,
+    chosen: usize,
+    shared: usize,
+    record_bytes: u64,
+    token_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Layer {
+    layer: usize,
+    attention: &'static str,
+    ffn: &'static str,
+    spine_bytes: u64,
+    experts: usize,
+    expert_bytes: u64,
+}
+
+impl Report {
+    pub(super) fn new(checkpoint: &Checkpoint, tokenizer: Option<&Tokenizer>) -> Report {
+        let spec = checkpoint.spec();
+        let layers: Vec<Layer> = layers(checkpoint).collect();
+        Report {
+            identity: checkpoint.identity().ok().map(|identity| identity.to_string()),
+            dimensions: Dimensions::new(spec),
+            stop_ids: checkpoint.stop_ids(),
+            tokenizer: tokenizer.map(|tokenizer| Vocabulary {
+                ranks: tokenizer.base(),
+                special: deltafin_text::tokenizer::SPECIAL_TOKENS,
+            }),
+            shards: checkpoint.catalog.shards().len(),
+            bytes: Sizes::new(checkpoint, &layers),
+            experts: Experts {
+                per_layer: spec.moe.experts,
+                chosen: spec.moe.top_k,
+                shared: spec.moe.shared,
+                record_bytes: spec.expert_bytes(),
+                token_bytes: spec.token_expert_bytes(),
+            },
+            layers,
+            notices: checkpoint.notices.clone(),
+        }
+    }
+
+    /// The same for people.
+    pub(super) fn words(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let Dimensions { layers, kda_layers, mla_layers, dense_layers, moe_layers, .. } =
+            self.dimensions;
+        let Dimensions { hidden, vocab, max_positions, .. } = self.dimensions;
+        if let Some(identity) = &self.identity {
+            writeln!(out, "identity      {identity}")?;
+        }
+        writeln!(
+            out,
+            "layers        {layers}: {kda_layers} kda and {mla_layers} mla, \
+             {dense_layers} dense and {moe_layers} moe"
+        )?;
+        writeln!(
+            out,
+            "width         {hidden}, vocabulary {vocab}, up to {max_positions} positions"
+        )?;
+        self.write_experts(out)?;
+        self.write_tokens(out)?;
+        self.bytes.write(out, self.shards)?;
+        for notice in &self.notices {
+            writeln!(out, "notice        {notice}")?;
+        }
+        self.write_layers(out)
+    }
+
+    fn write_experts(&self, out: &mut String) -> std::fmt::Result {
+        let Experts { per_layer, chosen, shared, record_bytes, token_bytes } = self.experts;
+        writeln!(
+            out,
+            "experts       {per_layer} per layer, {chosen} chosen, {shared} shared; {} each, {} per token",
+            bytes(record_bytes),
+            bytes(token_bytes)
+        )
+    }
+
+    fn write_tokens(&self, out: &mut String) -> std::fmt::Result {
+        match &self.tokenizer {
+            Some(Vocabulary { ranks, special }) => {
+                writeln!(out, "tokenizer     {ranks} ranks and {special} special ids")?;
+            }
+            None => writeln!(out, "tokenizer     none: ids only")?,
+        }
+        let ids: Vec<String> = self.stop_ids.iter().map(u32::to_string).collect();
+        writeln!(out, "stop ids      {}", ids.join(" "))
+    }
+
+    fn write_layers(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "\nlayer  attention  ffn         spine  experts   expert bytes")?;
+        for layer in &self.layers {
+            let Layer { layer, attention, ffn, spine_bytes, experts, expert_bytes } = layer;
+            let (spine, expert) = (bytes(*spine_bytes), bytes(*expert_bytes));
+            writeln!(
+                out,
+                "{layer:>5}  {attention:<9}  {ffn:<5} {spine:>11}  {experts:>7}  {expert:>13}"
+            )?;
+        }
+        writeln!(out)
+    }
+}
+
+impl Dimensions {
+    fn new(spec: &ModelSpec) -> Dimensions {
+        Dimensions {
+            layers: spec.layers.len(),
+            kda_layers: spec.count_attention(LayerKind::Kda),
+            mla_layers: spec.count_attention(LayerKind::Mla),
+            dense_layers: spec.count_ffn(FfnKind::Dense),
+            moe_layers: spec.count_ffn(FfnKind::Moe),
+            hidden: spec.hidden,
+            vocab: spec.vocab,
+            max_positions: spec.max_positions,
+        }
+    }
+}
+
+impl Sizes {
+    fn new(checkpoint: &Checkpoint, layers: &[Layer]) -> Sizes {
+        let catalog = &checkpoint.catalog;
+        let globals = catalog.globals();
+        let spine = layers.iter().map(|layer| layer.spine_bytes).sum();
+        let experts = layers.iter().map(|layer| layer.expert_bytes).sum();
+        let embedding = globals.embed.tensor().span.len();
+        let head = globals.head.tensor().span.len();
+        let norms = [globals.norm, globals.output_res_norm, globals.output_res_proj];
+        let norms = norms.iter().map(|tensor| tensor.span.len()).sum();
+        let (files, ignored) = (catalog.file_bytes(), catalog.ignored().bytes);
+        let known: u64 = [spine, experts, embedding, head, norms, ignored].iter().sum();
+        let headers = files.saturating_sub(known);
+        Sizes { files, spine, experts, embedding, head, norms, ignored, headers }
+    }
+
+    fn write(&self, out: &mut String, shards: usize) -> std::fmt::Result {
+        writeln!(out, "files         {shards} shards, {}", bytes(self.files))?;
+        for (kind, amount) in [
+            ("spine", self.spine),
+            ("experts", self.experts),
+            ("embedding", self.embedding),
+            ("head", self.head),
+            ("norms", self.norms),
+            ("not used", self.ignored),
+            ("headers", self.headers),
+        ] {
+            let share = 100.0 * amount as f64 / self.files.max(1) as f64;
+            writeln!(out, "  {kind:<10}  {:>11}  {share:5.1} %", bytes(amount))?;
+        }
+        Ok(())
+    }
+}
+
+fn layers(checkpoint: &Checkpoint) -> impl Iterator<Item = Layer> + '_ {
+    let spec = checkpoint.spec();
+    spec.layer_ids().map(move |id| {
+        let kind = spec.layer(id);
+        let experts = if kind.ffn == FfnKind::Moe { spec.moe.experts } else { 0 };
+        let ids = spec.moe.expert_ids().take(experts);
+        Layer {
+            layer: id.index(),
+            attention: match kind.attention {
+                LayerKind::Kda => "kda",
+                LayerKind::Mla => "mla",
+            },
+            ffn: match kind.ffn {
+                FfnKind::Dense => "dense",
+                FfnKind::Moe => "moe",
+            },
+            spine_bytes: checkpoint.catalog.spine(id).record().len(),
+            experts,
+            expert_bytes: ids.map(|e| checkpoint.catalog.expert(id, e).record.len()).sum(),
+        }
+    })
+}

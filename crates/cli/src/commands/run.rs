@@ -1,0 +1,139 @@
+//! `run`: one prompt, one continuation.
+
+use deltafin_engine::{Finish, Limits};
+use deltafin_text::Tokenizer;
+use deltafin_text::chat::{Message, Request};
+use deltafin_text::reply::{Channel, Reply, ReplyOptions};
+use serde_json::{Value, json};
+
+use super::generate::{self, Generated};
+use crate::args::{Given, Prompt, Run, Style};
+use crate::failure::Failure;
+use crate::input;
+use crate::interrupt::Interrupts;
+use crate::load::Loaded;
+use crate::reply::{Conversation, Ids, Nothing, Show, Text};
+use crate::stats::Summary;
+use crate::terminal::{self, Terminal};
+
+/// Does it.
+pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
+    let source = Source::read(&run.prompt)?;
+    let interrupts = Interrupts::install()?;
+    let loaded = Loaded::open(&run.engine, given)?;
+    let (prompt, channel) = source.ids(&loaded)?;
+    let terminal = Terminal::detect();
+    let mut show = shown(&run, &loaded, channel, terminal)?;
+    let limits =
+        Limits { max_new: run.max_new, stop: &loaded.stop_ids, ignore_stop: run.ignore_eos };
+    let mut session = loaded.engine.session();
+    let generated =
+        generate::run(&mut session, &prompt, limits, &mut *show, &interrupts, terminal)?;
+
+    let summary = Summary::new(&loaded.engine, 0, &generated.outcome.stats);
+    if run.engine.json {
+        let report = report(&generated, channel, loaded.tokenizer_if_any(), &summary)?;
+        terminal::print_line(&report.to_string())?;
+    } else if run.engine.stats {
+        terminal::note(&summary.words());
+    }
+    match generated.outcome.finish {
+        Finish::Cancelled => Err(Failure::Interrupted),
+        Finish::Stop(_) | Finish::Length => Ok(()),
+    }
+}
+
+/// The prompt as it was read, before anything is loaded: a missing file should not cost a wait.
+enum Source {
+    Ids(Vec<u32>),
+    Text(String),
+    Chat(Request),
+}
+
+impl Source {
+    fn read(prompt: &Prompt) -> Result<Source, Failure> {
+        Ok(match prompt {
+            Prompt::Ids(ids) => Source::Ids(ids.read()?),
+            Prompt::Text(typed) => Source::Text(text(typed)?),
+            Prompt::Chat(typed, style) => Source::Chat(request(text(typed)?, style)),
+        })
+    }
+
+    /// The ids, and the channel they leave open if they are a conversation.
+    fn ids(self, loaded: &Loaded) -> Result<(Vec<u32>, Option<Channel>), Failure> {
+        Ok(match self {
+            Source::Ids(ids) => (ids, None),
+            Source::Text(text) => (loaded.tokenizer()?.encode_text(&text), None),
+            Source::Chat(request) => {
+                let segments = deltafin_text::render(&request)?;
+                let channel = ReplyOptions::for_request(&request).channel;
+                (loaded.tokenizer()?.encode_segments(&segments)?, Some(channel))
+            }
+        })
+    }
+}
+
+/// The text of a prompt. From standard input, the line end that `echo` adds is not part of it.
+fn text(typed: &str) -> Result<String, Failure> {
+    let mut text = input::text_or_stdin(typed)?;
+    if typed == "-" {
+        let kept = text.strip_suffix('\n').map(|rest| rest.strip_suffix('\r').unwrap_or(rest));
+        text.truncate(kept.map_or(text.len(), str::len));
+    }
+    if text.is_empty() {
+        return Err(Failure::new("the prompt is empty: give at least one character"));
+    }
+    Ok(text)
+}
+
+fn request(user: String, style: &Style) -> Request {
+    let system = style.system.iter().map(|text| Message::system(text.as_str()));
+    let request = Request::new(system.chain([Message::user(user)]).collect());
+    match style.effort {
+        Some(effort) => request.with_effort(effort),
+        None => Request { thinking: false, ..request },
+    }
+}
+
+fn shown<'t>(
+    run: &Run,
+    loaded: &'t Loaded,
+    channel: Option<Channel>,
+    terminal: Terminal,
+) -> Result<Box<dyn Show + 't>, Failure> {
+    Ok(match channel {
+        _ if run.engine.json => Box::new(Nothing),
+        _ if run.ids => Box::new(Ids::default()),
+        Some(channel) => Box::new(Conversation::new(loaded.tokenizer()?, channel, terminal)),
+        None => Box::new(Text::new(loaded.tokenizer()?, terminal)),
+    })
+}
+
+/// What `--json` prints. Without a tokenizer there is no text, and `text` is null.
+fn report(
+    generated: &Generated,
+    channel: Option<Channel>,
+    tokenizer: Option<&Tokenizer>,
+    summary: &Summary,
+) -> Result<Value, Failure> {
+    let text = tokenizer.map(|tokenizer| tokenizer.text(&generated.ids)).transpose()?;
+    let mut report = json!({
+        "text": text,
+        "ids": generated.ids,
+        "finish": generated.finish_word(),
+        "stats": summary,
+    });
+    if let (Some(channel), Some(tokenizer)) = (channel, tokenizer) {
+        let mut reply = Reply::new(tokenizer, ReplyOptions::new(channel));
+        for id in generated.ids_to_stop() {
+            reply.push(id)?;
+        }
+        reply.finish(generated.cut());
+        let answer = reply.answer();
+        report["text"] = json!(answer.content);
+        report["finish"] = json!(answer.finish);
+        report["reasoning_content"] = json!(answer.reasoning_content);
+        report["tool_calls"] = json!(answer.tool_calls);
+    }
+    Ok(report)
+}

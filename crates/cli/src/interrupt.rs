@@ -1,0 +1,44 @@
+//! Interrupts from the keyboard: the first asks the work to stop, the second ends the process.
+//!
+//! One flag does both. While it is up, an interrupt ends the process at once; otherwise an
+//! interrupt raises it, and the engine, which watches the same flag, stops after the current token.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::SIGINT;
+
+use crate::failure::Failure;
+
+/// What shells expect of a process ended by an interrupt.
+const INTERRUPTED: i32 = 130;
+
+/// The interrupts of this process.
+#[derive(Debug)]
+pub(crate) struct Interrupts {
+    raised: Arc<AtomicBool>,
+}
+
+impl Interrupts {
+    /// Takes over interrupts. Until work begins there is nothing to finish, and one is enough.
+    pub(crate) fn install() -> Result<Interrupts, Failure> {
+        let raised = Arc::new(AtomicBool::new(true));
+        let about = |e| Failure::about("cannot watch for interrupts", &e);
+        // In this order: the second handler raises the flag that the first one looks at.
+        signal_hook::flag::register_conditional_shutdown(SIGINT, INTERRUPTED, raised.clone())
+            .map_err(about)?;
+        signal_hook::flag::register(SIGINT, raised.clone()).map_err(about)?;
+        Ok(Interrupts { raised })
+    }
+
+    /// Work begins that is worth ending well. The flag it must watch.
+    pub(crate) fn begin(&self) -> &AtomicBool {
+        self.raised.store(false, Ordering::SeqCst);
+        &self.raised
+    }
+
+    /// The work is over; says whether it was interrupted.
+    pub(crate) fn end(&self) -> bool {
+        self.raised.swap(true, Ordering::SeqCst)
+    }
+}

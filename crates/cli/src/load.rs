@@ -1,0 +1,139 @@
+//! From a model's name to what a command works with: an engine, a tokenizer, stop ids.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use deltafin_engine::{Engine, EngineOptions};
+use deltafin_store::{Checkpoint, TokenizerFiles};
+use deltafin_text::Tokenizer;
+use deltafin_text::tokenizer::{RANK_FILE_BYTES_MAX, TOKENIZER_CONFIG_BYTES_MAX};
+
+use crate::args::{EngineArgs, Given};
+use crate::failure::Failure;
+use crate::model_choice::{self, Model};
+use crate::terminal;
+
+const RANK_FILE: &str = "tiktoken.model";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+
+/// A model with everything around it.
+pub(crate) struct Loaded {
+    /// Ids in, ids out.
+    pub(crate) engine: Engine,
+    /// Text and ids; nothing where the directory has no tokenizer files.
+    tokenizer: Option<Tokenizer>,
+    /// All ids that end a reply: the checkpoint's, and those the tokenizer names.
+    pub(crate) stop_ids: Vec<u32>,
+    model: Model,
+}
+
+impl Loaded {
+    /// Opens what the flags ask for.
+    pub(crate) fn open(args: &EngineArgs, given: Given) -> Result<Loaded, Failure> {
+        let model = model_choice::choose(args.model.clone(), given)?;
+        let checkpoint = checkpoint(&model)?;
+        checkpoint.notices.iter().for_each(|notice| terminal::note(&format!("deltafin: {notice}")));
+        let tokenizer = tokenizer_of(&checkpoint)?;
+        let engine = Engine::open(checkpoint, options(args))?;
+        let vocab = u32::try_from(engine.spec().vocab).unwrap_or(u32::MAX);
+        let tokenizer = tokenizer.map(|tokenizer| tokenizer.with_vocab_size(vocab));
+        let mut stop_ids = engine.stop_ids().to_vec();
+        let named = tokenizer.as_ref().map(Tokenizer::stop_ids).unwrap_or_default();
+        stop_ids.extend(named.into_iter().filter(|id| !engine.stop_ids().contains(id)));
+        Ok(Loaded { engine, tokenizer, stop_ids, model })
+    }
+
+    /// The tokenizer, where it was found.
+    pub(crate) fn tokenizer_if_any(&self) -> Option<&Tokenizer> {
+        self.tokenizer.as_ref()
+    }
+
+    /// The tokenizer, which this command cannot do without.
+    pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
+        self.tokenizer.as_ref().ok_or_else(|| {
+            let model = &self.model;
+            Failure::new(format!(
+                "{model} has no {RANK_FILE}: put the tokenizer's files there, or work with ids (--prompt-ids and --ids)"
+            ))
+        })
+    }
+}
+
+/// The checkpoint of a model, validated.
+pub(crate) fn checkpoint(model: &Model) -> Result<Checkpoint, Failure> {
+    Ok(match model {
+        Model::Demo => deltafin_store::from_memory(deltafin_demo::FILES)?,
+        Model::Directory(path) => deltafin_store::open_dir(path)?,
+    })
+}
+
+/// The tokenizer of a checkpoint, where it has one.
+pub(crate) fn tokenizer_of(checkpoint: &Checkpoint) -> Result<Option<Tokenizer>, Failure> {
+    let Some(TokenizerFiles { ranks, config }) = &checkpoint.tokenizer else {
+        return Ok(None);
+    };
+    parse_tokenizer(&checkpoint.source, ranks, config.as_deref()).map(Some)
+}
+
+fn parse_tokenizer(
+    source: &str,
+    ranks: &[u8],
+    config: Option<&[u8]>,
+) -> Result<Tokenizer, Failure> {
+    Tokenizer::new(ranks, config).map_err(|e| Failure::about(source, &e))
+}
+
+/// The tokenizer of a model, which has to be there; the weights need not.
+pub(crate) fn tokenizer(model: &Model) -> Result<Tokenizer, Failure> {
+    find_tokenizer(model)?.ok_or_else(|| {
+        let hint = match model {
+            Model::Directory(path) if !path.is_dir() => "there is no such directory",
+            _ => "a tokenizer needs that file, and tokenizer_config.json for its special tokens",
+        };
+        Failure::new(format!("{model}: no {RANK_FILE}: {hint}"))
+    })
+}
+
+fn find_tokenizer(model: &Model) -> Result<Option<Tokenizer>, Failure> {
+    let Some(ranks) = side_file(model, RANK_FILE, RANK_FILE_BYTES_MAX)? else {
+        return Ok(None);
+    };
+    let config = side_file(model, TOKENIZER_CONFIG, TOKENIZER_CONFIG_BYTES_MAX)?;
+    parse_tokenizer(&model.to_string(), &ranks, config.as_deref()).map(Some)
+}
+
+/// A small file beside the weights; nothing where there is none. One that is far too large is cut
+/// just past its bound, so that it is refused without being read.
+fn side_file(model: &Model, name: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, Failure> {
+    match model {
+        Model::Demo => Ok(deltafin_demo::file(name).map(<[u8]>::to_vec)),
+        Model::Directory(directory) => {
+            let path = directory.join(name);
+            read_bounded(&path, bytes_max)
+                .map_err(|e| Failure::about(format!("cannot read {}", path.display()), &e))
+        }
+    }
+}
+
+fn read_bounded(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        // A link that leads nowhere is not the same as no file.
+        Err(e) if e.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let mut bytes = Vec::new();
+    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+fn options(args: &EngineArgs) -> EngineOptions {
+    EngineOptions {
+        isa: args.isa(),
+        threads: args.threads(),
+        chunk: args.chunk(),
+        context: args.context(),
+    }
+}

@@ -1,0 +1,83 @@
+//! Which model a command runs: the one typed, the one in the environment, the one that setup
+//! installed, or the demo inside this program.
+
+use std::env;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::args::{Given, ModelArg};
+use crate::failure::Failure;
+use crate::terminal;
+
+/// A model to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Model {
+    /// The one inside this program.
+    Demo,
+    /// A checkpoint directory.
+    Directory(PathBuf),
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Model::Demo => f.write_str("the built-in demo"),
+            Model::Directory(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// Chooses, and says on standard error which one it is when the command line does not.
+pub(crate) fn choose(typed: Option<ModelArg>, given: Given) -> Result<Model, Failure> {
+    let model = match typed {
+        Some(ModelArg::Demo) => Model::Demo,
+        Some(ModelArg::Directory(path)) => Model::Directory(path),
+        Some(ModelArg::Unset) | None => return installed_or_demo(),
+    };
+    if given == Given::Environment {
+        terminal::note(&format!("deltafin: model: {model} (DELTAFIN_MODEL)"));
+    }
+    Ok(model)
+}
+
+fn installed_or_demo() -> Result<Model, Failure> {
+    let file = remembered_in();
+    if let Some(path) = file.as_deref().map(read_remembered).transpose()?.flatten() {
+        let model = Model::Directory(path);
+        terminal::note(&format!("deltafin: model: {model} (installed by setup)"));
+        return Ok(model);
+    }
+    terminal::note("deltafin: model: the built-in demo (no --model given, none installed)");
+    Ok(Model::Demo)
+}
+
+/// The file in which setup remembers where it installed, one per user.
+fn remembered_in() -> Option<PathBuf> {
+    let directory = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let configuration = directory("XDG_CONFIG_HOME").or_else(|| match env::consts::OS {
+        "macos" => directory("HOME").map(|home| home.join("Library/Application Support")),
+        "windows" => directory("APPDATA"),
+        _ => directory("HOME").map(|home| home.join(".config")),
+    });
+    configuration.map(|path| path.join("deltafin").join("model"))
+}
+
+fn read_remembered(file: &Path) -> Result<Option<PathBuf>, Failure> {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(e) => return Err(Failure::about(format!("cannot read {}", file.display()), &e)),
+    };
+    let path = PathBuf::from(text.trim_end_matches(['\r', '\n']));
+    if path.is_dir() {
+        return Ok(Some(path));
+    }
+    Err(Failure::new(format!(
+        "the installed model is gone: {} names '{}', which is not a directory; give --model, or remove that file",
+        file.display(),
+        path.display()
+    )))
+}

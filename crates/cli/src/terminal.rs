@@ -1,0 +1,146 @@
+//! What a terminal is shown and a file is not: dimmed text, a progress line, visible controls.
+
+use std::borrow::Cow;
+use std::io::{IsTerminal as _, Write, stderr, stdin, stdout};
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+
+/// Which of the standard streams are terminals, and whether styles are welcome there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Terminal {
+    /// Standard input is typed by a person.
+    pub(crate) stdin: bool,
+    /// Standard output is read by a person.
+    pub(crate) stdout: bool,
+    /// Standard error is read by a person.
+    pub(crate) stderr: bool,
+    styled: bool,
+}
+
+impl Terminal {
+    /// That of this process. `NO_COLOR` and `TERM=dumb` turn styles off, as everywhere.
+    pub(crate) fn detect() -> Terminal {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Terminal {
+            stdin: stdin().is_terminal(),
+            stdout: stdout().is_terminal(),
+            stderr: stderr().is_terminal(),
+            styled: !is_dumb && !is_set("NO_COLOR"),
+        }
+    }
+
+    /// A piece of text as dimmed. The style ends with the piece, so whenever this process is
+    /// stopped the terminal is as it was.
+    pub(crate) fn dimmed<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.styled && !text.is_empty() {
+            Cow::Owned(format!("\x1b[2m{text}\x1b[0m"))
+        } else {
+            Cow::Borrowed(text)
+        }
+    }
+}
+
+/// Text as it is safe to show: control characters of a model's reply appear as pictures instead
+/// of commanding the terminal. Line feeds and tabs stay.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    let is_control = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let picture = |c: char| match u32::from(c) {
+        code @ 0..=0x1F if is_control(c) => char::from_u32(0x2400 + code).unwrap_or('\u{2426}'),
+        0x7F => '\u{2421}',
+        0x80..=0x9F => '\u{2426}',
+        _ => c,
+    };
+    Cow::Owned(text.chars().map(picture).collect())
+}
+
+/// Writes and flushes: whoever reads is to see every token when it comes.
+pub(crate) fn put(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|e| Failure::writing(&e))
+}
+
+/// Writes to standard output at once.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    put(&mut stdout().lock(), text)
+}
+
+/// Writes a line to standard output, without adding a line end to one that has it.
+pub(crate) fn print_line(text: &str) -> Result<(), Failure> {
+    print(text)?;
+    if text.ends_with('\n') { Ok(()) } else { print("\n") }
+}
+
+/// Writes a line to standard error. It is beside the point of the command, so that it cannot be
+/// written is no reason to stop.
+pub(crate) fn note(text: &str) {
+    let _ = put(&mut stderr().lock(), &format!("{text}\n"));
+}
+
+/// Silence shorter than this needs no explanation.
+const PATIENCE: Duration = Duration::from_millis(400);
+/// Between two updates of the line.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// One line on standard error that overwrites itself, on a terminal only.
+#[derive(Debug)]
+pub(crate) struct ProgressLine {
+    enabled: bool,
+    shown: bool,
+    next: Instant,
+}
+
+impl ProgressLine {
+    /// A line that appears when the silence gets long.
+    pub(crate) fn new(terminal: Terminal) -> ProgressLine {
+        let next = Instant::now() + PATIENCE;
+        ProgressLine { enabled: terminal.stderr, shown: false, next }
+    }
+
+    /// Shows new words, unless the last ones are too fresh.
+    pub(crate) fn update(&mut self, words: impl FnOnce() -> String) {
+        let now = Instant::now();
+        if self.enabled && now >= self.next {
+            self.next = now + INTERVAL;
+            self.shown = true;
+            let _ = put(&mut stderr().lock(), &format!("\r\x1b[2K{}", words()));
+        }
+    }
+
+    /// Removes the line.
+    pub(crate) fn clear(&mut self) {
+        if self.shown {
+            self.shown = false;
+            let _ = put(&mut stderr().lock(), "\r\x1b[2K");
+        }
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dimmed_piece_ends_its_own_style() {
+        let terminal = Terminal { styled: true, ..Terminal::default() };
+        assert_eq!(terminal.dimmed("hm"), "\x1b[2mhm\x1b[0m");
+        assert_eq!(terminal.dimmed(""), "");
+        assert_eq!(Terminal::default().dimmed("hm"), "hm");
+    }
+
+    #[test]
+    fn controls_are_pictures() {
+        assert_eq!(visible("a\tb\n漢"), "a\tb\n漢");
+        assert_eq!(visible("\x1b[2J\r\x7f\u{9b}x"), "␛[2J␍␡␦x");
+    }
+}

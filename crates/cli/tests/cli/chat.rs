@@ -1,0 +1,108 @@
+//! `chat` driven by a script.
+
+use serde_json::Value;
+
+use crate::program::{deltafin, deltafin_on};
+
+const CHAT: [&str; 3] = ["chat", "--model", "demo"];
+
+#[test]
+fn every_line_is_a_turn() {
+    let run = deltafin_on("Hello!\n\nMy name is Anna.\nWhat is my name?", &CHAT);
+    assert_eq!(run.err, "");
+    let answers = run.ok();
+    let answers: Vec<&str> = answers.lines().collect();
+    assert_eq!(answers.len(), 3, "{answers:?}");
+    assert_eq!(answers[2], "Your name is Anna.");
+}
+
+fn turns(input: &str, more: &[&str]) -> Vec<Value> {
+    let run = deltafin_on(input, &[&CHAT[..], &["--json"], more].concat());
+    run.ok().lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+}
+
+/// Continuing a conversation says what a cold start on the whole of it would say.
+#[test]
+fn the_state_is_reused_and_changes_nothing() {
+    let input = "My name is Anna.\nWhat is my name?\nHello!\n";
+    let warm = turns(input, &[]);
+    assert_eq!(warm.len(), 3);
+    assert_eq!(warm[0]["stats"]["reused_tokens"], 0);
+    assert!(warm[1]["stats"]["reused_tokens"].as_u64() > Some(0), "{}", warm[1]);
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("talk.json");
+    let save = format!("My name is Anna.\n/save {}\n", path.display());
+    turns(&save, &[]);
+    let mut request: Value =
+        serde_json::from_slice(&std::fs::read(&path).expect("saved")).expect("JSON");
+    let said = serde_json::json!({ "role": "user", "content": "What is my name?" });
+    request["messages"].as_array_mut().expect("messages").push(said);
+    std::fs::write(&path, request.to_string()).expect("written");
+
+    let path = path.to_str().expect("UTF-8");
+    let ids = deltafin(&["tokenize", "--model", "demo", "--chat", path]).ok();
+    assert_eq!(
+        serde_json::from_str::<Vec<u32>>(&ids).expect("ids").len() as u64,
+        warm[1]["stats"]["prompt_tokens"].as_u64().expect("a count")
+    );
+    let cold = deltafin(&["run", "--model", "demo", "--prompt-ids", &ids, "--json"]).json();
+    assert_eq!(cold["ids"], warm[1]["ids"]);
+}
+
+#[test]
+fn reset_forgets() {
+    let replies = turns("My name is Anna.\n/reset\nHello!\n", &[]);
+    let fresh = turns("Hello!\n", &[]);
+    assert_eq!(replies[1]["ids"], fresh[0]["ids"]);
+    assert_eq!(replies[1]["stats"]["prompt_tokens"], fresh[0]["stats"]["prompt_tokens"]);
+}
+
+#[test]
+fn a_system_message_begins_anew() {
+    let typed = turns("Hello!\n/system Be brief.\nHello!\n", &[]);
+    let given = turns("Hello!\n", &["--system", "Be brief."]);
+    assert_eq!(typed[1]["ids"], given[0]["ids"]);
+    assert_eq!(typed[1]["stats"]["prompt_tokens"], given[0]["stats"]["prompt_tokens"]);
+    let none = turns("/system\nHello!\n", &["--system", "Be brief."]);
+    assert_eq!(
+        none[0]["stats"]["prompt_tokens"],
+        turns("Hello!\n", &[])[0]["stats"]["prompt_tokens"]
+    );
+}
+
+#[test]
+fn quit_ends_and_help_helps() {
+    let run = deltafin_on("/help\n/quit\nHello!\n", &CHAT);
+    assert!(run.err.contains("/save FILE"), "{}", run.err);
+    assert_eq!(run.ok(), "");
+}
+
+#[test]
+fn unknown_commands_are_refused() {
+    let line = deltafin_on("/frobnicate\nHello!\n", &CHAT).refusal();
+    assert!(line.contains("'/frobnicate'") && line.contains("/help"), "{line}");
+}
+
+/// A doubled slash says a slash.
+#[test]
+fn a_line_may_begin_with_a_slash() {
+    let one = turns("//etc\n", &[]);
+    let count = deltafin(&["tokenize", "--model", "demo", "/etc"]).json();
+    let none = turns("x\n", &[]);
+    let length = |replies: &[Value]| replies[0]["stats"]["prompt_tokens"].as_u64().unwrap_or(0);
+    assert_eq!(length(&one) + 1, length(&none) + count.as_array().map_or(0, Vec::len) as u64);
+}
+
+#[test]
+fn a_limit_is_kept_per_reply() {
+    let replies = turns("Hello!\nHello!\n", &["--max-new", "2"]);
+    assert!(replies.iter().all(|reply| reply["ids"].as_array().map(Vec::len) == Some(2)));
+    assert!(replies.iter().all(|reply| reply["finish"] == "length"));
+}
+
+#[test]
+fn a_full_context_ends_a_script() {
+    let line = deltafin_on("Hello!\n", &[&CHAT[..], &["--context", "20"]].concat()).refusal();
+    assert!(line.contains("20") && line.contains("--context"), "{line}");
+}

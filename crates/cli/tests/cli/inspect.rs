@@ -1,0 +1,77 @@
+//! `inspect`: whole checkpoints, and what is wrong with others.
+
+use crate::program::{deltafin, fixture};
+
+#[test]
+fn the_demo_is_whole() {
+    let text = deltafin(&["inspect", "demo"]).ok();
+    for words in
+        ["9: 6 kda and 3 mla", "32 per layer, 4 chosen", "2048 ranks", "problems      none"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn a_directory_is_described_for_machines() {
+    let object = deltafin(&["inspect", &fixture("k3-micro"), "--json"]).json();
+    assert_eq!(object["problems"], serde_json::json!([]));
+    let checkpoint = &object["checkpoint"];
+    assert_eq!(checkpoint["dimensions"]["vocab"], 512);
+    assert_eq!(checkpoint["layers"].as_array().map(Vec::len), Some(9));
+    assert_eq!(checkpoint["stop_ids"], serde_json::json!([258]));
+    let bytes = checkpoint["bytes"].as_object().expect("sizes");
+    let parts: u64 =
+        bytes.iter().filter(|(k, _)| *k != "files").filter_map(|(_, v)| v.as_u64()).sum();
+    assert_eq!(Some(parts), bytes["files"].as_u64());
+}
+
+#[test]
+fn all_problems_are_listed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("UTF-8");
+    let run = deltafin(&["inspect", path]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.out.contains("problems      2"), "{run:?}");
+    assert!(run.out.contains("config.json") && run.out.contains("model.safetensors"), "{run:?}");
+    let run = deltafin(&["inspect", path, "--json"]);
+    assert_eq!(run.code, Some(1));
+    let object: serde_json::Value = serde_json::from_str(&run.out).expect("JSON");
+    assert_eq!(object["problems"].as_array().map(Vec::len), Some(2));
+    assert!(object["checkpoint"].is_null());
+}
+
+#[test]
+fn a_cut_shard_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in std::fs::read_dir(deltafin_testkit::fixture("k3-micro")).expect("the fixture") {
+        let file = file.expect("an entry");
+        std::fs::copy(file.path(), folder.path().join(file.file_name())).expect("copied");
+    }
+    let shard = folder.path().join("model-00003-of-000012.safetensors");
+    let bytes = std::fs::read(&shard).expect("read");
+    std::fs::remove_file(&shard).expect("removed");
+    std::fs::write(&shard, &bytes[..bytes.len() - 100]).expect("cut");
+    std::fs::write(folder.path().join("tiktoken.model"), "nonsense").ok();
+    let path = folder.path().to_str().expect("UTF-8");
+    let run = deltafin(&["inspect", path]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.out.contains("model-00003-of-000012.safetensors"), "{run:?}");
+    let refused = deltafin(&["run", "--model", path, "--prompt-ids", "1", "--ids"]).refusal();
+    assert!(refused.contains("model-00003-of-000012.safetensors"), "{refused}");
+}
+
+#[test]
+fn a_broken_tokenizer_is_a_problem() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in std::fs::read_dir(deltafin_testkit::fixture("k3-micro")).expect("the fixture") {
+        let file = file.expect("an entry");
+        if file.file_name() != "tiktoken.model" {
+            std::fs::copy(file.path(), folder.path().join(file.file_name())).expect("copied");
+        }
+    }
+    std::fs::write(folder.path().join("tiktoken.model"), "nonsense").expect("written");
+    let run = deltafin(&["inspect", folder.path().to_str().expect("UTF-8")]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.out.contains("problems      1"), "{run:?}");
+}

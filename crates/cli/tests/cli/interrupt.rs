@@ -1,0 +1,84 @@
+//! Interrupts: what was said is kept, and the exit code says what happened.
+#![cfg(unix)]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use crate::program::{Ran, command, ran, spawn};
+
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+/// Starts, waits for output to begin, interrupts, and returns everything.
+fn interrupted(args: &[&str]) -> Ran {
+    let mut child = spawn(command().args(["run", "--model", "demo", "--ignore-eos"]).args(args));
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    let begun = stdout.fill_buf().expect("output").to_vec();
+    assert!(!begun.is_empty());
+    interrupt(&child);
+    let mut out = String::new();
+    stdout.read_to_string(&mut out).expect("UTF-8");
+    let run = ran(child.wait_with_output().expect("ends"));
+    Ran { out, ..run }
+}
+
+#[test]
+fn text_is_kept() {
+    let run = interrupted(&["--prompt", "The capital of France is"]);
+    assert_eq!((run.code, run.err.as_str()), (Some(130), ""));
+    assert!(run.out.starts_with(" Paris") && run.out.ends_with('\n'), "{}", run.out);
+}
+
+#[test]
+fn ids_are_kept() {
+    let run = interrupted(&["--prompt", "The capital of France is", "--ids"]);
+    assert_eq!(run.code, Some(130));
+    let ids = run.out.strip_suffix('\n').expect("a line");
+    assert!(ids.split(' ').all(|id| id.parse::<u32>().is_ok()), "{ids}");
+}
+
+#[test]
+fn json_is_kept() {
+    let mut child = spawn(
+        command()
+            .args(["run", "--model", "demo", "--ignore-eos", "--json"])
+            .args(["--prompt", "The capital of France is"]),
+    );
+    // Nothing tells that generation has begun; the test needs only that it has not ended.
+    std::thread::sleep(Duration::from_millis(1500));
+    interrupt(&child);
+    let mut out = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut out).expect("UTF-8");
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+    let object: serde_json::Value = serde_json::from_str(&out).expect("one object");
+    assert_eq!(object["finish"], "cancelled");
+}
+
+#[test]
+fn a_prompt_can_be_interrupted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ids");
+    std::fs::write(&path, "298 ".repeat(30_000)).expect("written");
+    let mut child =
+        spawn(command().args(["run", "--model", "demo", "--prompt-ids"]).arg(path).arg("--ids"));
+    std::thread::sleep(Duration::from_millis(1000));
+    interrupt(&child);
+    let mut out = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut out).expect("UTF-8");
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+    assert_eq!(out.trim_end(), "");
+}
+
+#[test]
+fn a_second_interrupt_is_enough() {
+    let args = ["run", "--model", "demo", "--ignore-eos", "--prompt", "Once upon a time"];
+    let mut child = spawn(command().args(args));
+    let mut first = [0; 1];
+    child.stdout.as_mut().expect("piped").read_exact(&mut first).expect("output");
+    interrupt(&child);
+    interrupt(&child);
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+}

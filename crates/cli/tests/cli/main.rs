@@ -1,0 +1,12 @@
+//! The program as a user meets it: arguments in, streams and exit codes out.
+
+mod chat;
+mod eval;
+mod help;
+mod inspect;
+mod interrupt;
+mod model;
+mod program;
+mod refusal;
+mod run;
+mod tokenize;

@@ -1,0 +1,74 @@
+//! Which model is used, and that it is said.
+
+use std::path::Path;
+
+use crate::program::{Ran, command, deltafin, fixture, ran};
+
+const ARGS: [&str; 6] = ["run", "--prompt-ids", "1,2", "--ids", "--max-new", "2"];
+
+fn with(variables: &[(&str, &str)], more: &[&str]) -> Ran {
+    let output = command().args(ARGS).args(more).envs(variables.iter().copied()).output();
+    ran(output.expect("the binary starts"))
+}
+
+#[test]
+fn the_flag_needs_no_words() {
+    assert_eq!(with(&[("DELTAFIN_MODEL", "/nowhere")], &["--model", "demo"]).err, "");
+}
+
+#[test]
+fn the_environment_is_named() {
+    let directory = fixture("k3-micro");
+    let run = with(&[("DELTAFIN_MODEL", &directory)], &[]);
+    assert_eq!(run.err, format!("deltafin: model: {directory} (DELTAFIN_MODEL)\n"));
+    assert_eq!(run.ok(), with(&[], &["--model", &directory]).ok());
+    let empty = with(&[("DELTAFIN_MODEL", "")], &[]);
+    assert!(empty.err.contains("built-in demo"), "{empty:?}");
+}
+
+fn installed(configuration: &Path, text: &str) -> Ran {
+    std::fs::create_dir_all(configuration.join("deltafin")).expect("made");
+    std::fs::write(configuration.join("deltafin/model"), text).expect("written");
+    with(&[("XDG_CONFIG_HOME", configuration.to_str().expect("UTF-8"))], &[])
+}
+
+#[test]
+fn the_installed_model_comes_before_the_demo() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = fixture("k3-micro");
+    let run = installed(folder.path(), &format!("{directory}\n"));
+    assert_eq!(run.err, format!("deltafin: model: {directory} (installed by setup)\n"));
+    assert_eq!(run.ok(), with(&[], &["--model", &directory]).ok());
+}
+
+#[test]
+fn an_installed_model_that_is_gone_is_not_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = installed(folder.path(), "/gone\n").refusal();
+    assert!(line.contains("'/gone'") && line.contains("--model"), "{line}");
+}
+
+#[test]
+fn every_engine_flag_has_a_twin() {
+    let run = with(
+        &[("DELTAFIN_ISA", "scalar"), ("DELTAFIN_THREADS", "1"), ("DELTAFIN_STATS", "1")],
+        &[],
+    );
+    assert!(run.err.contains("isa scalar, threads 1"), "{run:?}");
+    let run =
+        with(&[("DELTAFIN_CHUNK", "3"), ("DELTAFIN_CONTEXT", "1K"), ("DELTAFIN_JSON", "yes")], &[]);
+    let stats = &run.json()["stats"];
+    assert_eq!((&stats["chunk"], &stats["context"]), (&3.into(), &1024.into()));
+    let run = with(
+        &[("DELTAFIN_CONTEXT", "1K"), ("DELTAFIN_STATS", "0")],
+        &["--context", "2K", "--json"],
+    );
+    assert_eq!(run.json()["stats"]["context"], 2048);
+    assert!(with(&[("DELTAFIN_THREADS", "many")], &[]).usage().contains("many"));
+}
+
+#[test]
+fn a_directory_called_demo_is_reached_by_its_path() {
+    let line = deltafin(&["run", "--model", "./demo", "--prompt", "x"]).refusal();
+    assert!(line.contains("./demo"), "{line}");
+}

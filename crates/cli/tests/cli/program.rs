@@ -1,0 +1,111 @@
+//! Runs the binary away from the settings of whoever runs the tests.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// What a run left behind.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    /// Standard output, after a look at the exit code.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.out
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub(crate) fn json(self) -> Value {
+        let out = self.ok();
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
+    }
+
+    /// The one line of a refusal, without the program's name. Says nothing on standard output.
+    #[track_caller]
+    pub(crate) fn refusal(self) -> String {
+        assert_eq!(self.code, Some(1), "{self:?}");
+        assert_eq!(self.out, "", "{self:?}");
+        let mut lines = self.err.lines().filter(|line| !line.starts_with("deltafin: model: "));
+        let line = lines.next().and_then(|line| line.strip_prefix("deltafin: "));
+        assert!(line.is_some() && lines.next().is_none(), "{self:?}");
+        line.unwrap_or_default().to_owned()
+    }
+
+    /// What is said about misuse.
+    #[track_caller]
+    pub(crate) fn usage(self) -> String {
+        assert_eq!(self.code, Some(2), "{self:?}");
+        assert_eq!(self.out, "", "{self:?}");
+        self.err
+    }
+}
+
+/// The command, with nobody's settings and nothing on standard input.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_deltafin"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("DELTAFIN_")) {
+            command.env_remove(name);
+        }
+    }
+    command.env("XDG_CONFIG_HOME", "/nonexistent").env("COLUMNS", "100");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs it to its end.
+#[track_caller]
+pub(crate) fn deltafin(args: &[&str]) -> Ran {
+    ran(command().args(args).output().expect("the binary starts"))
+}
+
+/// Runs it to its end on this standard input.
+#[track_caller]
+pub(crate) fn deltafin_on(input: &str, args: &[&str]) -> Ran {
+    let mut child = spawn(command().args(args).stdin(Stdio::piped()));
+    let mut stdin = child.stdin.take().expect("piped");
+    let input = input.to_owned();
+    // A program that reads and writes by turns would otherwise wait for us, and we for it.
+    let feed = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    let output = child.wait_with_output().expect("the binary ends");
+    feed.join().expect("fed");
+    ran(output)
+}
+
+pub(crate) fn spawn(command: &mut Command) -> Child {
+    command.spawn().expect("the binary starts")
+}
+
+pub(crate) fn ran(output: Output) -> Ran {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// The directory of a miniature checkpoint.
+pub(crate) fn fixture(name: &str) -> String {
+    deltafin_testkit::fixture(name).display().to_string()
+}
+
+/// A file of the text crate's fixtures.
+pub(crate) fn text_fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../text/tests/fixtures").join(name)
+}
+
+/// Ids as the command line takes them.
+pub(crate) fn list(ids: &[u32]) -> String {
+    ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Ids as `--ids` prints them.
+pub(crate) fn line(ids: &[u32]) -> String {
+    ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ") + "\n"
+}

@@ -1,0 +1,104 @@
+//! What is refused: with one line that names the thing, before anything is generated.
+
+use crate::program::{deltafin, deltafin_on, fixture};
+
+#[test]
+fn misuse_exits_with_2() {
+    for (args, named) in [
+        (&["run"][..], "--prompt"),
+        (&["run", "--prompt", "x", "--prompt-ids", "1"], "cannot be used with"),
+        (&["run", "--prompt", "x", "--frobnicate"], "--frobnicate"),
+        (&["run", "--prompt", "x", "--isa", "sse9"], "sse9"),
+        (&["run", "--prompt", "x", "--threads", "0"], "--threads"),
+        (&["run", "--prompt", "x", "--chunk", "0"], "--chunk"),
+        (&["run", "--prompt", "x", "--context", "1T"], "1T"),
+        (&["run", "--prompt", "x", "--max-new", "-1"], "-1"),
+        (&["run", "--prompt", "x", "--system", "y"], "--chat"),
+        (&["run", "--prompt", "x", "--chat", "--effort", "medium"], "medium"),
+        (&["run", "--prompt", "x", "--chat", "--effort", "low", "--no-thinking"], "--no-thinking"),
+        (&["run", "--prompt-ids", "1", "--chat"], "--chat"),
+        (&["run", "--prompt-ids", "1,99999999999"], "99999999999"),
+        (&["frobnicate"], "frobnicate"),
+        (&["tokenize"], "nothing to tokenize"),
+        (&["tokenize", "x", "--batch"], "--batch"),
+        (&["tokenize", "x", "--render"], "--chat"),
+        (&["tokenize", "x", "--start", "think"], "--parse"),
+        (&["tokenize", "--decode", "x"], "'x'"),
+        (&["tokenize", "--model", "demo", "--tokenizer", ".", "x"], "--tokenizer"),
+        (&["eval", "logits", "--ids", "1"], "--out"),
+    ] {
+        let said = deltafin(args).usage();
+        assert!(said.contains(named), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn an_instruction_set_of_another_machine_is_refused() {
+    let foreign = if cfg!(target_arch = "aarch64") { "avx2" } else { "neon" };
+    let line = deltafin(&["run", "--prompt", "x", "--isa", foreign]).refusal();
+    assert!(line.contains(foreign) && line.contains("scalar"), "{line}");
+    let line = deltafin(&["bench", "kernels", "--isa", foreign]).refusal();
+    assert!(line.contains(foreign) && line.contains("scalar"), "{line}");
+}
+
+#[test]
+fn a_model_that_is_none_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().to_str().expect("UTF-8");
+    let line = deltafin(&["run", "--model", empty, "--prompt", "x"]).refusal();
+    assert!(line.contains(empty) && line.contains("config.json"), "{line}");
+    let line = deltafin(&["run", "--model", "/no/such", "--prompt", "x"]).refusal();
+    assert!(line.contains("/no/such"), "{line}");
+    let line = deltafin(&["tokenize", "--model", empty, "x"]).refusal();
+    assert!(line.contains("tiktoken.model"), "{line}");
+    let line = deltafin(&["tokenize", "--tokenizer", "/no/such", "x"]).refusal();
+    assert!(line.contains("/no/such") && line.contains("no such directory"), "{line}");
+}
+
+#[test]
+fn an_empty_prompt_is_refused() {
+    assert!(deltafin(&["run", "--prompt", ""]).refusal().contains("empty"));
+    assert!(deltafin(&["run", "--prompt-ids", ""]).refusal().contains("empty"));
+    assert!(deltafin(&["run", "--chat", "--prompt", ""]).refusal().contains("empty"));
+    assert!(deltafin_on("\n", &["run", "--prompt", "-"]).refusal().contains("empty"));
+}
+
+#[test]
+fn ids_outside_the_vocabulary_are_refused() {
+    let line = deltafin(&["run", "--prompt-ids", "1,2304", "--ids"]).refusal();
+    assert!(line.contains("2304"), "{line}");
+    let line = deltafin(&["tokenize", "--model", "demo", "--decode", "1,2304"]).refusal();
+    assert!(line.contains("2304"), "{line}");
+}
+
+#[test]
+fn a_prompt_that_does_not_fit_is_refused_with_both_lengths() {
+    let args = ["run", "--prompt-ids", "1,2,3,4,5,6,7", "--ids", "--context", "6"];
+    let line = deltafin(&args).refusal();
+    assert!(line.contains('7') && line.contains('6') && line.contains("--context"), "{line}");
+}
+
+#[test]
+fn a_context_beyond_the_model_is_refused() {
+    let line = deltafin(&["run", "--prompt", "x", "--context", "2M"]).refusal();
+    assert!(line.contains("2097152") && line.contains("1048576"), "{line}");
+}
+
+#[test]
+fn bad_files_are_named() {
+    let line = deltafin(&["run", "--prompt-ids", "no-such-file"]).refusal();
+    assert!(line.contains("no-such-file"), "{line}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ids");
+    std::fs::write(&path, "1 2 three").expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let line = deltafin(&["run", "--prompt-ids", path]).refusal();
+    assert!(line.contains(path) && line.contains("'three'"), "{line}");
+    let line = deltafin(&["tokenize", "--chat", path]).refusal();
+    assert!(line.contains(path), "{line}");
+    let micro = fixture("k3-micro");
+    let out = "/no/such/folder/out.safetensors";
+    let line =
+        deltafin(&["eval", "logits", "--model", &micro, "--ids", "1", "--out", out]).refusal();
+    assert!(line.contains(out), "{line}");
+}
