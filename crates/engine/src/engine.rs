@@ -1,10 +1,11 @@
 //! A loaded model.
 
+use crate::memory::total_bytes;
 use crate::options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions};
 use crate::weights::{LoadedWeights, Residency};
 use crate::{EngineError, Session};
 use deltafin_kernels::{Isa, IsaKind, Kernels};
-use deltafin_model::{Forward, Weights};
+use deltafin_model::{Forward, State, Weights};
 use deltafin_pool::Pool;
 use deltafin_spec::ModelSpec;
 use deltafin_store::Checkpoint;
@@ -105,9 +106,16 @@ impl<W: Weights> Engine<W> {
 
 fn context_of(spec: &ModelSpec, options: &EngineOptions) -> Result<usize, EngineError> {
     let limit = spec.max_positions;
-    match options.context.map(NonZeroUsize::get) {
-        Some(asked) if asked > limit => Err(EngineError::Context { asked, limit }),
-        Some(asked) => Ok(asked),
-        None => Ok(limit.min(DEFAULT_CONTEXT)),
+    let context = match options.context.map(NonZeroUsize::get) {
+        Some(asked) if asked > limit => return Err(EngineError::Context { asked, limit }),
+        Some(asked) => asked,
+        None => limit.min(DEFAULT_CONTEXT),
+    };
+    let needed = State::bytes(spec, context);
+    match total_bytes() {
+        Some(memory) if needed > memory => {
+            Err(EngineError::ContextMemory { context, needed, memory })
+        }
+        _ => Ok(context),
     }
 }

@@ -10,6 +10,11 @@ pub(crate) fn available_bytes() -> Option<u64> {
     proc_field("/proc/meminfo", "MemAvailable:")
 }
 
+/// The machine's memory, in bytes.
+pub(crate) fn total_bytes() -> Option<u64> {
+    proc_field("/proc/meminfo", "MemTotal:")
+}
+
 /// A field of a Linux status file that is given in kB.
 fn proc_field(path: &str, field: &str) -> Option<u64> {
     let text = std::fs::read_to_string(path).ok()?;

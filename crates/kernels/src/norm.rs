@@ -1,6 +1,6 @@
 //! Norms of one vector, and of the rows or heads of many. Sums of squares are dot products of a vector
 //! with itself: sixteen lanes, folded once. `1 / sqrt` is two correctly rounded operations. As in every
-//! fp32 norm, squares of elements beyond 1e19 overflow and the result is zero.
+//! fp32 norm, squares of elements beyond 1e19 overflow; the result is then NaN.
 #![allow(unsafe_code)]
 
 use crate::disjoint::{run_chunks, units_per_task};
@@ -107,7 +107,13 @@ instantiate! {
 pub(crate) unsafe fn inverse_rms<L: Lanes>(x: &[f32], eps: f32) -> f32 {
     // SAFETY: see above.
     let squares = unsafe { L::fold(dot::<L>(x, x, L::splat(0.0))) };
-    1.0 / (squares / x.len() as f32 + eps).sqrt()
+    inverse_root(squares / x.len() as f32 + eps)
+}
+
+/// `1 / sqrt(x)`, and NaN where the squares overflowed: a norm of 0 would turn a value that is out
+/// of range into an ordinary one.
+pub(crate) fn inverse_root(x: f32) -> f32 {
+    if x.is_finite() { 1.0 / x.sqrt() } else { f32::NAN }
 }
 
 #[inline(always)]
@@ -128,7 +134,7 @@ unsafe fn l2_normalize_lanes<L: Lanes>(dim: usize, x: &mut [f32], eps: f32, scal
         // SAFETY: see above.
         unsafe {
             let squares = L::fold(dot::<L>(head, head, L::splat(0.0)));
-            let (r, scale) = (L::splat(1.0 / (squares + eps).sqrt()), L::splat(scale));
+            let (r, scale) = (L::splat(inverse_root(squares + eps)), L::splat(scale));
             for x in head.chunks_mut(LANES) {
                 store::<L>(L::mul(L::mul(load::<L>(x), r), scale), x);
             }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Random, same_everywhere};
-use deltafin_kernels::LatentDims;
+use deltafin_kernels::{Isa, LatentDims};
 
 const SIZES: [f32; 6] = [1e-44, 1e-38, 1e-20, 1e15, 1e30, 3e38];
 
@@ -58,5 +58,18 @@ fn attention() {
             kernels.latent_attention(&dims, &q, &q_latent, &c, &k_pe, 128, 1.0, &mut out);
             out
         });
+    }
+}
+
+#[test]
+fn a_norm_whose_squares_overflow_is_nan_and_not_zero() {
+    for isa in Isa::available() {
+        let x = [3e19f32; 40];
+        let mut out = [0.0; 40];
+        deltafin_kernels::rms_norm(isa, &x, &[1.0; 40], 1e-5, &mut out);
+        assert!(out.iter().all(|v| v.is_nan()), "{isa:?}");
+        let mut x = x;
+        deltafin_kernels::l2_normalize(isa, &mut x, 1e-6, 1.0);
+        assert!(x.iter().all(|v| v.is_nan()), "{isa:?}");
     }
 }

@@ -175,14 +175,12 @@ impl<W: Weights> Forward<'_, W> {
         }
         self.kernels
             .products(&mut ws.scratch, &mut [Product { w: w.from_latent, x: normed, y: out }]);
-        if let Some(glu) = &w.shared {
-            let x = &ws.normed[range(&block, self.spec.hidden)];
-            let shared = sized(&mut b.shared, n * self.spec.hidden);
-            if !self.glu(glu, x, &mut ws.glu, &mut ws.scratch, shared) {
-                return Err(StepError::NotFinite { layer, place: Place::Ffn });
-            }
-            add(self.kernels.isa(), out, shared);
+        let x = &ws.normed[range(&block, self.spec.hidden)];
+        let shared = sized(&mut b.shared, n * self.spec.hidden);
+        if !self.glu(&w.shared, x, &mut ws.glu, &mut ws.scratch, shared) {
+            return Err(StepError::NotFinite { layer, place: Place::Ffn });
         }
+        add(self.kernels.isa(), out, shared);
         Ok(())
     }
 }

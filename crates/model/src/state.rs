@@ -55,6 +55,12 @@ impl State {
         State { layers, len: 0, capacity }
     }
 
+    /// The bytes of a state with room for `capacity` positions, all of them in use.
+    pub fn bytes(spec: &ModelSpec, capacity: usize) -> u64 {
+        let per_position = spec.mla_cache_values() * capacity as u64 * 4;
+        per_position.saturating_add(spec.kda_state_bytes() + spec.kda_conv_bytes())
+    }
+
     /// How many tokens it holds.
     pub fn len(&self) -> usize {
         self.len

@@ -253,8 +253,8 @@ pub struct Moe<'a> {
     pub latent_norm: Option<Vector<'a>>,
     /// `routed_expert_up_proj`, `[hidden, latent]`.
     pub from_latent: Matrix<'a>,
-    /// The shared experts, stored as one; absent when there are none.
-    pub shared: Option<Glu<'a>>,
+    /// The shared experts, stored as one.
+    pub shared: Glu<'a>,
 }
 
 /// The output end of the model.

@@ -10,6 +10,10 @@ const DIM_LIMIT: usize = 1 << 24;
 const LAYER_LIMIT: usize = 1 << 12;
 const EXPERT_LIMIT: usize = 1 << 16;
 const POSITION_LIMIT: usize = 1 << 40;
+/// What the convolution kernel keeps in registers.
+const CONV_KERNEL_LIMIT: usize = 8;
+/// What the attention-residual kernel mixes at once, besides the running sum.
+const STORED_SUM_LIMIT: usize = 62;
 
 /// A dimension that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +71,6 @@ impl ModelSpec {
             ("intermediate_size", self.dense_width),
             ("linear_attn_config.num_heads", self.kda.heads),
             ("linear_attn_config.head_dim", self.kda.head_dim),
-            ("linear_attn_config.short_conv_kernel_size", self.kda.conv_kernel),
             ("num_attention_heads", self.mla.heads),
             ("qk_nope_head_dim", self.mla.qk_nope),
             ("qk_rope_head_dim", self.mla.qk_rope),
@@ -81,7 +84,21 @@ impl ModelSpec {
         within("num_hidden_layers", self.layers.len(), LAYER_LIMIT)?;
         within("num_experts", self.moe.experts, EXPERT_LIMIT)?;
         within("max_position_embeddings", self.max_positions, POSITION_LIMIT)?;
-        dims.into_iter().try_for_each(|(field, value)| within(field, value, DIM_LIMIT))
+        within(
+            "linear_attn_config.short_conv_kernel_size",
+            self.kda.conv_kernel,
+            CONV_KERNEL_LIMIT,
+        )?;
+        dims.into_iter().try_for_each(|(field, value)| within(field, value, DIM_LIMIT))?;
+        let least = self.layers.len().div_ceil(STORED_SUM_LIMIT);
+        if self.attn_res_block < least {
+            let wanted = format_args!(
+                "at least {least}: {} layers would store more than {STORED_SUM_LIMIT} sums",
+                self.layers.len()
+            );
+            return Err(refuse("attn_res_block_size", self.attn_res_block, wanted));
+        }
+        Ok(())
     }
 
     fn check_numbers(&self) -> Result<(), SpecError> {
@@ -152,4 +169,24 @@ fn wide_bytes(tensor: &TensorId, spec: &ModelSpec) -> u128 {
     let shape = tensor.shape(spec);
     let elements: u128 = shape.dims().iter().map(|&dim| u128::from(dim)).product();
     elements * u128::from(tensor.dtype().size_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl FnOnce(&mut ModelSpec)) -> String {
+        let mut spec = ModelSpec::k3();
+        change(&mut spec);
+        spec.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_the_kernels_cannot_hold_is_refused_by_name() {
+        assert!(ModelSpec::k3().check().is_ok());
+        let message = refused(|spec| spec.attn_res_block = 1);
+        assert!(message.starts_with("attn_res_block_size is 1, wanted at least 2"), "{message}");
+        let message = refused(|spec| spec.kda.conv_kernel = 9);
+        assert!(message.contains("short_conv_kernel_size is 9"), "{message}");
+    }
 }

@@ -98,7 +98,7 @@ impl<'a> Tensors<'a> {
             to_latent: self.matrix(T::LatentDown),
             latent_norm: spec.latent_norm.then(|| self.vector(T::LatentNorm)),
             from_latent: self.matrix(T::LatentUp),
-            shared: Some(self.glu(T::SharedGate, T::SharedUp, T::SharedDown)),
+            shared: self.glu(T::SharedGate, T::SharedUp, T::SharedDown),
         }
     }
 }
