@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use deltafin_engine::{Engine, EngineOptions};
+use deltafin_engine::{Engine, EngineError, EngineOptions};
+use deltafin_kernels::Isa;
 use deltafin_store::{Checkpoint, TokenizerFiles};
 use deltafin_text::Tokenizer;
 use deltafin_text::tokenizer::{RANK_FILE_BYTES_MAX, TOKENIZER_CONFIG_BYTES_MAX};
@@ -32,6 +33,8 @@ impl Loaded {
     /// Opens what the flags ask for.
     pub(crate) fn open(args: &EngineArgs, given: Given) -> Result<Loaded, Failure> {
         let model = model_choice::choose(args.model.clone(), given)?;
+        // Before weights are read, which may take minutes.
+        args.isa().map(Isa::new).transpose().map_err(EngineError::from)?;
         let checkpoint = checkpoint(&model)?;
         checkpoint.notices.iter().for_each(|notice| terminal::note(&format!("deltafin: {notice}")));
         let tokenizer = tokenizer_of(&checkpoint)?;

@@ -18,6 +18,7 @@ pub(crate) struct Summary {
     decode_tokens_per_second: Option<f64>,
     first_token_seconds: Option<f64>,
     peak_memory_bytes: Option<u64>,
+    weights: &'static str,
     recipe: &'static str,
     device: &'static str,
     sampling: &'static str,
@@ -41,6 +42,7 @@ impl Summary {
             decode_tokens_per_second: rate(stats.new_ids.saturating_sub(1), stats.decode_seconds),
             first_token_seconds: (stats.new_ids > 0).then_some(stats.first_id_seconds),
             peak_memory_bytes: peak_memory_bytes(),
+            weights: engine.residency().name(),
             recipe: engine.recipe(),
             device: "cpu",
             sampling: "greedy",
@@ -67,7 +69,7 @@ impl Summary {
             "prefill      {prefilled} tokens{reused} in {}, {}\n\
              decode       {} tokens in {}, {}\n\
              first token  after {first}\n\
-             peak memory  {memory}\n\
+             peak memory  {memory}, weights in {}\n\
              recipe       {}, {}, {}\n\
              machine      isa {}, threads {}, chunk {}, context {}",
             seconds(self.prefill_seconds),
@@ -75,6 +77,7 @@ impl Summary {
             self.new_tokens,
             seconds(self.decode_seconds),
             per_second(self.decode_tokens_per_second),
+            self.weights,
             self.recipe,
             self.device,
             self.sampling,

@@ -13,7 +13,10 @@ use super::size::Positive;
 
 /// The engine's flags. Each has an environment twin, which the flag overrides.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Engine")]
+#[command(
+    next_help_heading = "Engine",
+    after_help = "Counts may end in K, M or G: 1024, 1024² and 1024³."
+)]
 pub(crate) struct EngineArgs {
     /// Checkpoint directory, or 'demo' for the model inside this program
     ///

@@ -109,10 +109,11 @@ impl Talk<'_> {
     /// One turn: the user's words in, the model's out. A turn that comes to nothing leaves
     /// the history as it was.
     fn turn(&mut self, said: &str) -> Result<(), Failure> {
+        let turns = self.history.turns();
         self.history.push(Message::user(said));
         let reply = self.reply();
         if !matches!(&reply, Ok(generated) if !generated.ids.is_empty()) {
-            self.history.pop();
+            self.history.truncate(turns);
         }
         match reply?.outcome.finish {
             Finish::Cancelled => Err(Failure::Interrupted),

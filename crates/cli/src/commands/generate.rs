@@ -68,7 +68,17 @@ pub(crate) fn run(
     if let Some(failure) = failure {
         return Err(failure);
     }
-    let generated = Generated { ids, outcome: outcome? };
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // What was said before the fault stays, on a line of its own.
+            if !ids.is_empty() {
+                show.finish(Cut::Cancelled)?;
+            }
+            return Err(error.into());
+        }
+    };
+    let generated = Generated { ids, outcome };
     if let Finish::Stop(id) = generated.outcome.finish {
         show.stop(id)?;
     }
@@ -108,6 +118,7 @@ impl Listener for Live<'_> {
         self.progress.update(|| {
             let Progress { rows_done, rows_running, rows_total, layer, layers } = at;
             let (first, last) = (rows_done + 1, rows_done + rows_running);
+            let layer = layer + 1;
             format!("prompt: tokens {first}-{last} of {rows_total}, layer {layer} of {layers}")
         });
         self.go_on()

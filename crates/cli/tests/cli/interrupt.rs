@@ -48,7 +48,7 @@ fn json_is_kept() {
             .args(["--prompt", "The capital of France is"]),
     );
     // Nothing tells that generation has begun; the test needs only that it has not ended.
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_secs(3));
     interrupt(&child);
     let mut out = String::new();
     child.stdout.take().expect("piped").read_to_string(&mut out).expect("UTF-8");
@@ -79,6 +79,39 @@ fn a_second_interrupt_is_enough() {
     let mut first = [0; 1];
     child.stdout.as_mut().expect("piped").read_exact(&mut first).expect("output");
     interrupt(&child);
+    interrupt(&child);
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+}
+
+/// A file that is not complete does not get its name, nor does anything else stay.
+#[test]
+fn an_interrupted_evaluation_leaves_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ids, out) = (folder.path().join("ids"), folder.path().join("out.safetensors"));
+    std::fs::write(&ids, "298 ".repeat(30_000)).expect("written");
+    let mut child = spawn(
+        command()
+            .args(["eval", "logits", "--model", "demo", "--ids"])
+            .arg(&ids)
+            .arg("--out")
+            .arg(&out),
+    );
+    while std::fs::read_dir(folder.path()).expect("the folder").count() < 2 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    interrupt(&child);
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1);
+}
+
+#[test]
+fn an_interrupt_ends_a_scripted_chat() {
+    let mut child = spawn(
+        command().args(["chat", "--model", "demo", "--json"]).stdin(std::process::Stdio::piped()),
+    );
+    // No line, no end of input: it waits.
+    std::thread::sleep(Duration::from_millis(1000));
     interrupt(&child);
     assert_eq!(child.wait().expect("ends").code(), Some(130));
 }

@@ -26,8 +26,14 @@ impl History {
         self.turns.push(message);
     }
 
-    pub(super) fn pop(&mut self) {
-        self.turns.pop();
+    /// How many messages there are, the system message not counted.
+    pub(super) fn turns(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// Forgets what came after so many messages.
+    pub(super) fn truncate(&mut self, turns: usize) {
+        self.turns.truncate(turns);
     }
 
     /// Forgets the turns.
