@@ -136,9 +136,21 @@ macro_rules! instantiate {
                 // SAFETY: the caller proves AVX-512; the slices carry their lengths.
                 unsafe { $generic::<$crate::lanes::Avx512>($($arg),*) }
             }
+            // The scalar code compiled where `mul_add` is an instruction and not a call: the same
+            // roundings, sooner.
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "fma")]
+            unsafe fn scalar_fma($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: scalar code needs nothing; the slices carry their lengths.
+                unsafe { $generic::<$crate::lanes::Scalar>($($arg),*) }
+            }
             // SAFETY: an `Isa` exists only for an instruction set this CPU has.
             unsafe {
                 match isa.kind() {
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::IsaKind::Scalar if is_x86_feature_detected!("fma") => {
+                        scalar_fma($($arg),*)
+                    }
                     #[cfg(target_arch = "x86_64")]
                     $crate::IsaKind::Avx2 => avx2($($arg),*),
                     #[cfg(target_arch = "x86_64")]
