@@ -13,7 +13,7 @@ use deltafin_text::tokenizer::{RANK_FILE_BYTES_MAX, TOKENIZER_CONFIG_BYTES_MAX};
 use crate::args::{EngineArgs, Given};
 use crate::failure::Failure;
 use crate::model_choice::{self, Model};
-use crate::terminal;
+use crate::terminal::{self, ProgressLine, Terminal};
 
 const RANK_FILE: &str = "tiktoken.model";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
@@ -38,7 +38,9 @@ impl Loaded {
         let checkpoint = checkpoint(&model)?;
         checkpoint.notices.iter().for_each(|notice| terminal::note(&format!("deltafin: {notice}")));
         let tokenizer = tokenizer_of(&checkpoint)?;
+        let loading = ProgressLine::standing(Terminal::detect(), &format!("loading {model}"));
         let engine = Engine::open(checkpoint, options(args))?;
+        drop(loading);
         let vocab = u32::try_from(engine.spec().vocab).unwrap_or(u32::MAX);
         let tokenizer = tokenizer.map(|tokenizer| tokenizer.with_vocab_size(vocab));
         let mut stop_ids = engine.stop_ids().to_vec();

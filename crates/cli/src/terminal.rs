@@ -101,6 +101,13 @@ impl ProgressLine {
         ProgressLine { enabled: terminal.stderr, shown: false, next }
     }
 
+    /// A line that is there from the start, for work that does not report.
+    pub(crate) fn standing(terminal: Terminal, words: &str) -> ProgressLine {
+        let mut line = ProgressLine { next: Instant::now(), ..ProgressLine::new(terminal) };
+        line.update(|| words.to_owned());
+        line
+    }
+
     /// Shows new words, unless the last ones are too fresh.
     pub(crate) fn update(&mut self, words: impl FnOnce() -> String) {
         let now = Instant::now();

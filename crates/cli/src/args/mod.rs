@@ -24,9 +24,13 @@ pub(crate) use ids::parse_list;
 pub(crate) use run::{Prompt, Run};
 pub(crate) use tokenize::{Channel, Input, Tokenize, Vocabulary, What};
 
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, or the reader closed the pipe; 1 a fault, named in one line on standard error; \
+2 misuse; 130 interrupted, with what was said so far printed.";
+
 /// Run Kimi K3 whole on one ordinary machine, by streaming its weights
 #[derive(Debug, Parser)]
-#[command(name = "deltafin", version, max_term_width = 100)]
+#[command(name = "deltafin", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Typed,

@@ -5,12 +5,12 @@ mod lines;
 
 use deltafin_engine::{Finish, Limits, Session};
 use deltafin_text::chat::Message;
-use deltafin_text::reply::{Channel, Reply, ReplyOptions};
-use serde_json::json;
+use deltafin_text::reply::{Channel, ReplyOptions};
 
 use self::history::History;
-use self::lines::{Line, Lines};
+use self::lines::Lines;
 use super::generate::{self, Generated};
+use super::report;
 use crate::args::{Chat, Given};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
@@ -47,23 +47,17 @@ pub(crate) fn chat(chat: Chat, given: Given) -> Result<(), Failure> {
     if lines.is_interactive() {
         terminal::note("/help lists the commands, Ctrl-D ends");
     }
-    loop {
-        let done = match lines.next()? {
-            Line::End => return Ok(()),
-            Line::Nothing => Ok(true),
-            Line::Typed(line) => talk.line(&line),
-        };
-        match done {
+    while let Some(line) = lines.next()? {
+        match talk.line(&line) {
             Ok(true) => {}
-            Ok(false) => return Ok(()),
+            Ok(false) => break,
             // A person can try something else; a script cannot.
-            Err(Failure::Interrupted) if lines.is_interactive() => {}
-            Err(fault @ Failure::Fault(_)) if lines.is_interactive() => {
-                fault.line().iter().for_each(|line| terminal::note(line));
-            }
-            Err(failure) => return Err(failure),
+            Err(failure) if !lines.is_interactive() => return Err(failure),
+            Err(failure @ Failure::ClosedPipe) => return Err(failure),
+            Err(failure) => failure.line().iter().for_each(|line| terminal::note(line)),
         }
     }
+    Ok(())
 }
 
 /// A conversation and the engine state that goes with it.
@@ -151,25 +145,13 @@ impl Talk<'_> {
         channel: Channel,
         reused: usize,
     ) -> Result<(), Failure> {
-        let mut reply = Reply::new(self.loaded.tokenizer()?, ReplyOptions::new(channel));
-        for id in generated.ids_to_stop() {
-            reply.push(id)?;
-        }
-        reply.finish(generated.cut());
-        let answer = reply.answer();
+        let answer = report::answer(self.loaded.tokenizer()?, channel, generated)?;
         if !generated.ids.is_empty() {
             self.history.push(Message::from(&answer));
         }
         let summary = Summary::new(&self.loaded.engine, reused, &generated.outcome.stats);
         if self.chat.engine.json {
-            let report = json!({
-                "text": answer.content,
-                "reasoning_content": answer.reasoning_content,
-                "tool_calls": answer.tool_calls,
-                "ids": generated.ids,
-                "finish": answer.finish,
-                "stats": summary,
-            });
+            let report = report::of_reply(&answer, generated, &summary);
             terminal::print_line(&report.to_string())?;
         } else if self.chat.engine.stats {
             terminal::note(&summary.words());

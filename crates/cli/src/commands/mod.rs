@@ -5,6 +5,7 @@ mod chat;
 mod eval;
 mod generate;
 mod inspect;
+mod report;
 mod run;
 mod tokenize;
 

@@ -1,12 +1,10 @@
 //! `run`: one prompt, one continuation.
 
 use deltafin_engine::{Finish, Limits};
-use deltafin_text::Tokenizer;
 use deltafin_text::chat::{Message, Request};
-use deltafin_text::reply::{Channel, Reply, ReplyOptions};
-use serde_json::{Value, json};
+use deltafin_text::reply::{Channel, ReplyOptions};
 
-use super::generate::{self, Generated};
+use super::{generate, report};
 use crate::args::{Given, Prompt, Run, Style};
 use crate::failure::Failure;
 use crate::input;
@@ -32,7 +30,13 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
 
     let summary = Summary::new(&loaded.engine, 0, &generated.outcome.stats);
     if run.engine.json {
-        let report = report(&generated, channel, loaded.tokenizer_if_any(), &summary)?;
+        let report = match (channel, loaded.tokenizer_if_any()) {
+            (Some(channel), Some(tokenizer)) => {
+                let answer = report::answer(tokenizer, channel, &generated)?;
+                report::of_reply(&answer, &generated, &summary)
+            }
+            (_, tokenizer) => report::of_text(tokenizer, &generated, &summary)?,
+        };
         terminal::print_line(&report.to_string())?;
     } else if run.engine.stats {
         terminal::note(&summary.words());
@@ -107,33 +111,4 @@ fn shown<'t>(
         Some(channel) => Box::new(Conversation::new(loaded.tokenizer()?, channel, terminal)),
         None => Box::new(Text::new(loaded.tokenizer()?, terminal)),
     })
-}
-
-/// What `--json` prints. Without a tokenizer there is no text, and `text` is null.
-fn report(
-    generated: &Generated,
-    channel: Option<Channel>,
-    tokenizer: Option<&Tokenizer>,
-    summary: &Summary,
-) -> Result<Value, Failure> {
-    let text = tokenizer.map(|tokenizer| tokenizer.text(&generated.ids)).transpose()?;
-    let mut report = json!({
-        "text": text,
-        "ids": generated.ids,
-        "finish": generated.finish_word(),
-        "stats": summary,
-    });
-    if let (Some(channel), Some(tokenizer)) = (channel, tokenizer) {
-        let mut reply = Reply::new(tokenizer, ReplyOptions::new(channel));
-        for id in generated.ids_to_stop() {
-            reply.push(id)?;
-        }
-        reply.finish(generated.cut());
-        let answer = reply.answer();
-        report["text"] = json!(answer.content);
-        report["finish"] = json!(answer.finish);
-        report["reasoning_content"] = json!(answer.reasoning_content);
-        report["tool_calls"] = json!(answer.tool_calls);
-    }
-    Ok(report)
 }

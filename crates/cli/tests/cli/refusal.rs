@@ -102,3 +102,24 @@ fn bad_files_are_named() {
         deltafin(&["eval", "logits", "--model", &micro, "--ids", "1", "--out", out]).refusal();
     assert!(line.contains(out), "{line}");
 }
+
+/// A full disk is a fault, not a closed pipe.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_a_fault() {
+    use crate::program::{command, ran};
+    let full = std::fs::File::create("/dev/full").expect("the device");
+    let args = ["run", "--model", "demo", "--prompt", "The capital of France is"];
+    let run = ran(command().args(args).stdout(full).output().expect("runs"));
+    assert!(run.refusal().starts_with("cannot write the output: "));
+}
+
+#[test]
+fn text_that_is_not_utf8_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("text");
+    std::fs::write(&path, b"caf\xe9").expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let line = deltafin(&["eval", "ppl", "--model", "demo", "--text", path]).refusal();
+    assert!(line.contains(path) && line.contains("byte 3"), "{line}");
+}

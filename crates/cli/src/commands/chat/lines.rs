@@ -18,17 +18,6 @@ pub(super) enum Lines {
     Plain,
 }
 
-/// What came.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
-    /// A line, without its end.
-    Typed(String),
-    /// An interrupt while typing: the line is given up.
-    Nothing,
-    /// No more lines.
-    End,
-}
-
 impl Lines {
     /// Edited lines where a person types and sees what is typed.
     pub(super) fn open(terminal: Terminal) -> Result<Lines, Failure> {
@@ -45,8 +34,8 @@ impl Lines {
         matches!(self, Lines::Edited(_))
     }
 
-    /// Waits for the next line.
-    pub(super) fn next(&mut self) -> Result<Line, Failure> {
+    /// Waits for the next line, without its end; nothing when there are no more.
+    pub(super) fn next(&mut self) -> Result<Option<String>, Failure> {
         match self {
             Lines::Edited(editor) => edited(editor),
             Lines::Plain => plain(),
@@ -54,26 +43,29 @@ impl Lines {
     }
 }
 
-fn edited(editor: &mut DefaultEditor) -> Result<Line, Failure> {
-    match editor.readline(PROMPT) {
-        Ok(line) => {
-            // A history that is full or refuses repetitions is no reason to stop.
-            let _ = editor.add_history_entry(&line);
-            Ok(Line::Typed(line))
+fn edited(editor: &mut DefaultEditor) -> Result<Option<String>, Failure> {
+    loop {
+        match editor.readline(PROMPT) {
+            Ok(line) => {
+                // A history that is full or refuses repetitions is no reason to stop.
+                let _ = editor.add_history_entry(&line);
+                return Ok(Some(line));
+            }
+            // An interrupt while typing gives up the line, not the program.
+            Err(ReadlineError::Interrupted) => {}
+            Err(ReadlineError::Eof) => return Ok(None),
+            Err(e) => return Err(Failure::about("cannot read a line", &e)),
         }
-        Err(ReadlineError::Interrupted) => Ok(Line::Nothing),
-        Err(ReadlineError::Eof) => Ok(Line::End),
-        Err(e) => Err(Failure::about("cannot read a line", &e)),
     }
 }
 
-fn plain() -> Result<Line, Failure> {
+fn plain() -> Result<Option<String>, Failure> {
     let mut line = String::new();
     let read = stdin().lock().read_line(&mut line);
     if read.map_err(|e| Failure::about("cannot read standard input", &e))? == 0 {
-        return Ok(Line::End);
+        return Ok(None);
     }
     let kept = line.trim_end_matches(['\r', '\n']).len();
     line.truncate(kept);
-    Ok(Line::Typed(line))
+    Ok(Some(line))
 }
