@@ -84,8 +84,8 @@ impl Kernels {
     /// Computes all `jobs` in one parallel region. (Large activations are packed in one before.)
     ///
     /// Each result is bit-equal however many positions, jobs and threads there are. Jobs that share
-    /// `x` and the lane order of their format share the packed activations. Nothing is allocated once
-    /// `scratch` has seen the sizes.
+    /// `x` and the lane order of their format, and are near each other, share the packed activations.
+    /// Nothing is allocated once `scratch` has seen the sizes.
     ///
     /// # Panics
     ///
@@ -150,6 +150,10 @@ fn positions(job: &Product<'_>) -> usize {
     }
 }
 
+/// Jobs that share activations are close to each other; comparing all with all would take longer than
+/// packing twice.
+const LOOK_BACK: usize = 8;
+
 /// Lays out the packed activations and cuts rows into tasks; returns how many lines and tasks.
 fn plan<'a>(
     plan: &mut Vec<Planned>,
@@ -161,7 +165,7 @@ fn plan<'a>(
     let (mut lines, mut tasks) = (0, 0);
     for i in 0..count {
         let this = job(i);
-        let shared = (0..i).rev().find(|&j| packs_alike(&this, &job(j)));
+        let shared = (i.saturating_sub(LOOK_BACK)..i).rev().find(|&j| packs_alike(&this, &job(j)));
         let first_line = shared.map_or(lines, |j| plan[j].first_line);
         let rows_per_task = rows_per_task(&this, threads);
         plan.push(Planned {
