@@ -4,11 +4,12 @@
 //! every piece goes to its place. The file gets its name when it is complete; whoever finds it can
 //! trust it.
 
-use std::fs::{self, File};
-use std::io::{Seek as _, SeekFrom, Write as _};
+use std::fs;
+use std::io::{Error, ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
+use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 
@@ -43,29 +44,26 @@ impl Tensor {
 /// A file in the making.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    file: File,
-    partial: PathBuf,
+    /// Gone when dropped, unless it got its name.
+    file: NamedTempFile,
     path: PathBuf,
     starts: Vec<u64>,
     tensors: Vec<Tensor>,
-    finished: bool,
 }
 
 impl Writer {
     /// Begins a file with these tensors. Until [`Writer::finish`] it has a name of its own.
     pub(crate) fn create(path: &Path, tensors: Vec<Tensor>) -> Result<Writer, Failure> {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
+        let path = target(path).map_err(|e| cannot_write(path, &e))?;
         let (header, starts) = layout(&tensors);
         let total = starts.last().copied().unwrap_or(0) + tensors.last().map_or(0, Tensor::bytes);
-        let begun = File::create(&partial).and_then(|mut file| {
+        let begun = unnamed_beside(&path).and_then(|mut file| {
             file.write_all(&header)?;
-            file.set_len(total)?;
+            file.as_file().set_len(total)?;
             Ok(file)
         });
-        let file = begun.map_err(|e| cannot_write(path, &e))?;
-        Ok(Writer { file, partial, path: path.to_owned(), starts, tensors, finished: false })
+        let file = begun.map_err(|e| cannot_write(&path, &e))?;
+        Ok(Writer { file, path, starts, tensors })
     }
 
     /// Writes whole rows of `f32` values, the first of which is row `first`.
@@ -94,20 +92,41 @@ impl Writer {
     }
 
     /// Gives the complete file its name.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        let named = self.file.sync_all().and_then(|()| fs::rename(&self.partial, &self.path));
-        named.map_err(|e| cannot_write(&self.path, &e))?;
-        self.finished = true;
-        Ok(())
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let Writer { file, path, .. } = self;
+        let named = file.as_file().sync_all().and_then(|()| Ok(file.persist(&path)?));
+        named.map(|_| ()).map_err(|e| cannot_write(&path, &e))
     }
 }
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        if !self.finished {
-            let _ = fs::remove_file(&self.partial);
+/// The file that `path` stands for: links are followed, and what is there must be an ordinary file,
+/// for it is going to be replaced.
+fn target(path: &Path) -> Result<PathBuf, Error> {
+    let found = match fs::canonicalize(path) {
+        Ok(found) => found,
+        Err(e) if e.kind() == ErrorKind::NotFound && !path.is_symlink() => {
+            return Ok(path.to_owned());
         }
+        Err(e) => return Err(e),
+    };
+    match fs::metadata(&found)?.is_file() {
+        true => Ok(found),
+        false => Err(Error::other("it is there and is not an ordinary file; give another name")),
     }
+}
+
+/// A new file under a name nobody else has, in the folder that `path` is in.
+fn unnamed_beside(path: &Path) -> Result<NamedTempFile, Error> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".").suffix(".partial");
+    #[cfg(unix)]
+    {
+        // As any file that a program makes; what the user masks is masked.
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
 /// The header, length included, and where each tensor starts in the file.
@@ -172,6 +191,43 @@ mod tests {
             wanted.chain([7i32, -1].iter().flat_map(|v| v.to_le_bytes())).collect();
         assert_eq!(data, wanted);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    fn write_one(path: &Path) -> Result<(), Failure> {
+        let mut writer = Writer::create(path, vec![tensor("a", Element::F32, 1, 1)])?;
+        writer.rows(0, 0, &[1.0])?;
+        writer.finish()
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_are_followed_and_odd_targets_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("real"), "old").unwrap();
+        std::os::unix::fs::symlink("real", at("link")).unwrap();
+        write_one(&at("link")).unwrap();
+        assert!(at("link").is_symlink());
+        assert!(fs::read(at("real")).unwrap().len() > 3);
+        std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        for odd in ["dangling", "folder"] {
+            assert!(write_one(&at(odd)).is_err(), "{odd}");
+        }
+        assert!(at("dangling").is_symlink() && at("folder").is_dir());
+    }
+
+    #[test]
+    fn files_of_others_and_each_others_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.st");
+        let own = folder.path().join("out.st.partial");
+        fs::write(&own, "precious").unwrap();
+        let first = Writer::create(&path, vec![tensor("a", Element::F32, 1, 1)]).unwrap();
+        write_one(&path).unwrap();
+        first.finish().unwrap();
+        assert_eq!(fs::read_to_string(own).unwrap(), "precious");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]
