@@ -1,6 +1,6 @@
 //! From a model's name to what a command works with: an engine, a tokenizer, stop ids.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use deltafin_engine::{Engine, EngineError, EngineOptions};
 use deltafin_kernels::Isa;
 use deltafin_store::{Checkpoint, TokenizerFiles};
 use deltafin_text::Tokenizer;
-use deltafin_text::tokenizer::{RANK_FILE_BYTES_MAX, TOKENIZER_CONFIG_BYTES_MAX};
+use deltafin_text::tokenizer::{RANK_FILE_BYTES_MAX, SPECIAL_TOKENS, TOKENIZER_CONFIG_BYTES_MAX};
 
 use crate::args::{EngineArgs, Given};
 use crate::failure::Failure;
@@ -24,6 +24,8 @@ pub(crate) struct Loaded {
     pub(crate) engine: Engine,
     /// Text and ids; nothing where the directory has no tokenizer files.
     tokenizer: Option<Tokenizer>,
+    /// Why the tokenizer that is there cannot be used.
+    misfit: Option<String>,
     /// All ids that end a reply: the checkpoint's, and those the tokenizer names.
     pub(crate) stop_ids: Vec<u32>,
     model: Model,
@@ -38,6 +40,8 @@ impl Loaded {
         let checkpoint = checkpoint(&model)?;
         checkpoint.notices.iter().for_each(|notice| terminal::note(&format!("deltafin: {notice}")));
         let tokenizer = tokenizer_of(&checkpoint)?;
+        let misfit = tokenizer.as_ref().and_then(|tokenizer| misfit(&checkpoint, tokenizer));
+        let tokenizer = tokenizer.filter(|_| misfit.is_none());
         let loading = ProgressLine::standing(Terminal::detect(), &format!("loading {model}"));
         let engine = Engine::open(checkpoint, options(args))?;
         drop(loading);
@@ -46,7 +50,7 @@ impl Loaded {
         let mut stop_ids = engine.stop_ids().to_vec();
         let named = tokenizer.as_ref().map(Tokenizer::stop_ids).unwrap_or_default();
         stop_ids.extend(named.into_iter().filter(|id| !engine.stop_ids().contains(id)));
-        Ok(Loaded { engine, tokenizer, stop_ids, model })
+        Ok(Loaded { engine, tokenizer, misfit, stop_ids, model })
     }
 
     /// The tokenizer, where it was found.
@@ -58,6 +62,9 @@ impl Loaded {
     pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
         self.tokenizer.as_ref().ok_or_else(|| {
             let model = &self.model;
+            if let Some(misfit) = &self.misfit {
+                return Failure::new(format!("{model}: {misfit}"));
+            }
             Failure::new(format!(
                 "{model} has no {RANK_FILE}: put the tokenizer's files there, or work with ids (--prompt-ids and --ids)"
             ))
@@ -79,6 +86,23 @@ pub(crate) fn tokenizer_of(checkpoint: &Checkpoint) -> Result<Option<Tokenizer>,
         return Ok(None);
     };
     parse_tokenizer(&checkpoint.source, ranks, config.as_deref()).map(Some)
+}
+
+/// Why this tokenizer is not the one the checkpoint was made with, where that can be seen. Ids in and
+/// ids out need no tokenizer, so this is no reason to refuse the checkpoint.
+pub(crate) fn misfit(checkpoint: &Checkpoint, tokenizer: &Tokenizer) -> Option<String> {
+    let (base, vocab) = (tokenizer.base(), checkpoint.spec().vocab);
+    let remedy = "put the tokenizer's files of this model there";
+    if base as usize > vocab {
+        return Some(format!(
+            "{RANK_FILE} has {base} ranks, the model a vocabulary of {vocab}: {remedy}"
+        ));
+    }
+    let special = base..base.saturating_add(SPECIAL_TOKENS);
+    let foreign = checkpoint.stop_ids().into_iter().find(|id| !special.contains(id));
+    foreign.map(|id| {
+        format!("the model stops at id {id}, which is no special token of {RANK_FILE}: {remedy}")
+    })
 }
 
 fn parse_tokenizer(
@@ -121,16 +145,18 @@ fn side_file(model: &Model, name: &str, bytes_max: usize) -> Result<Option<Vec<u
     }
 }
 
-fn read_bounded(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
+pub(crate) fn read_bounded(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+    // Looked at before it is opened: opening a pipe waits for its other end.
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Err(io::Error::other("not an ordinary file")),
         // A link that leads nowhere is not the same as no file.
         Err(e) if e.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Ok(None),
         Err(e) => return Err(e),
-    };
+    }
     let mut bytes = Vec::new();
-    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
 }
 

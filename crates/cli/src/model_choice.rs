@@ -3,11 +3,11 @@
 
 use std::env;
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::args::{Given, ModelArg};
 use crate::failure::Failure;
+use crate::load::read_bounded;
 use crate::terminal;
 
 /// A model to open.
@@ -64,13 +64,14 @@ fn remembered_in() -> Option<PathBuf> {
 }
 
 fn read_remembered(file: &Path) -> Result<Option<PathBuf>, Failure> {
-    let text = match std::fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(e) => return Err(Failure::about(format!("cannot read {}", file.display()), &e)),
+    const BYTES_MAX: usize = 1 << 16; // no path is longer
+    let cannot = |reason: String| {
+        Failure::new(format!("cannot read {}: {reason}; give --model, or 'demo'", file.display()))
     };
+    let Some(bytes) = read_bounded(file, BYTES_MAX).map_err(|e| cannot(e.to_string()))? else {
+        return Ok(None);
+    };
+    let text = String::from_utf8(bytes).map_err(|e| cannot(e.to_string()))?;
     let path = PathBuf::from(text.trim_end_matches(['\r', '\n']));
     if path.is_dir() {
         return Ok(Some(path));

@@ -9,7 +9,7 @@ use crate::args::{Given, ModelArg};
 use crate::failure::{Failure, chain};
 use crate::load;
 use crate::model_choice::{self, Model};
-use crate::terminal;
+use crate::terminal::{self, visible};
 
 /// Does it.
 pub(crate) fn inspect(typed: Option<ModelArg>, given: Given, json: bool) -> Result<(), Failure> {
@@ -21,7 +21,9 @@ pub(crate) fn inspect(typed: Option<ModelArg>, given: Given, json: bool) -> Resu
             Failure::Fault(message) => message.clone(),
             other => format!("{other:?}"),
         }));
-        Report::new(checkpoint, tokenizer.ok().flatten().as_ref())
+        let tokenizer = tokenizer.ok().flatten();
+        problems.extend(tokenizer.as_ref().and_then(|t| load::misfit(checkpoint, t)));
+        Report::new(checkpoint, tokenizer.as_ref())
     });
     if json {
         let whole = serde_json::json!({
@@ -57,7 +59,7 @@ fn words(model: &Model, report: Option<&Report>, problems: &[String]) -> String 
         count => text += &format!("problems      {count}\n"),
     }
     for problem in problems {
-        text += &format!("  {problem}\n");
+        text += &format!("  {}\n", visible(problem));
     }
     text
 }
