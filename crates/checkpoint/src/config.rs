@@ -63,6 +63,7 @@ impl Config {
         let top = Fields::root(&value)?;
         top.expect("model_type", "kimi_k3")?;
         expect_architecture(&top, "KimiK3ForConditionalGeneration")?;
+        top.expect_if_present("tie_word_embeddings", false)?;
         let text = top.object("text_config")?;
         text.expect("model_type", "kimi_linear")?;
         refuse_unknown_switches(&text)?;

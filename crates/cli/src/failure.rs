@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::io;
 
+use crate::terminal::visible;
+
 /// The end of a command that did not finish as asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -76,5 +78,18 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 }
 
 fn one_line(message: &str) -> String {
-    message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+    let lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    // Names of files and tensors are foreign text and must not command the terminal.
+    visible(&lines.collect::<Vec<_>>().join("; ")).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line_without_commands_to_the_terminal() {
+        let line = Failure::new("no \x1b[31mshard\n  here").line();
+        assert_eq!(line.as_deref(), Some("deltafin: no ␛[31mshard; here"));
+    }
 }

@@ -67,14 +67,15 @@ impl Summary {
         let memory = self.peak_memory_bytes.map_or_else(|| "unknown".to_owned(), bytes);
         format!(
             "prefill      {prefilled} tokens{reused} in {}, {}\n\
-             decode       {} tokens in {}, {}\n\
+             decode       {} more tokens in {}, {}\n\
              first token  after {first}\n\
              peak memory  {memory}, weights in {}\n\
              recipe       {}, {}, {}\n\
              machine      isa {}, threads {}, chunk {}, context {}",
             seconds(self.prefill_seconds),
             per_second(self.prefill_tokens_per_second),
-            self.new_tokens,
+            // The first token comes with the prefill.
+            self.new_tokens.saturating_sub(1),
             seconds(self.decode_seconds),
             per_second(self.decode_tokens_per_second),
             self.weights,

@@ -78,7 +78,7 @@ pub(crate) fn print_line(text: &str) -> Result<(), Failure> {
 /// Writes a line to standard error. It is beside the point of the command, so that it cannot be
 /// written is no reason to stop.
 pub(crate) fn note(text: &str) {
-    let _ = put(&mut stderr().lock(), &format!("{text}\n"));
+    let _ = put(&mut stderr().lock(), &format!("{}\n", visible(text)));
 }
 
 /// Silence shorter than this needs no explanation.

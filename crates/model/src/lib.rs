@@ -8,8 +8,8 @@
 //! **Relies on.** [`Weights`], a trait this crate owns: *layer L's spine* and *these experts*. The
 //! crate does no I/O and starts no threads.
 //!
-//! Read it in this order: [`forward`] (the layer loop and the attention residuals, as in the paper),
-//! [`kda`], [`mla`], [`ffn`], [`moe`].
+//! Read it in this order: `forward.rs` (the layer loop and the attention residuals, as in the paper),
+//! `kda.rs`, `mla.rs`, `ffn.rs`, `moe.rs`.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -20,13 +20,13 @@ use super::size::Positive;
 pub(crate) struct EngineArgs {
     /// Checkpoint directory, or 'demo' for the model inside this program
     ///
-    /// Without it, the directory that 'setup' installed into is used, or else the demo.
+    /// Without it, the directory remembered as installed is used, or else the demo.
     #[arg(long, value_name = "DIR|demo", env = "DELTAFIN_MODEL", hide_env_values = true)]
     pub(crate) model: Option<ModelArg>,
 
     /// Threads that compute; all available ones by default
     #[arg(long, value_name = "N", env = "DELTAFIN_THREADS", hide_env_values = true)]
-    threads: Option<NonZeroUsize>,
+    threads: Option<Positive>,
 
     /// Instruction set; alters speed, never the result
     #[arg(long, value_enum, default_value = "auto", env = "DELTAFIN_ISA", hide_env_values = true)]
@@ -118,7 +118,7 @@ impl EngineArgs {
 
     /// The number of threads asked for.
     pub(crate) fn threads(&self) -> Option<NonZeroUsize> {
-        self.threads
+        self.threads.map(|threads| threads.0)
     }
 
     /// Prompt rows per pass, where given.

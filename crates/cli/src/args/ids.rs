@@ -16,7 +16,8 @@ pub(crate) enum IdsArg {
     Stdin,
 }
 
-/// Digits, commas, brackets and white space are ids; `-` is standard input; anything else names a file.
+/// Digits, commas, brackets and white space are ids; `-` is standard input; anything else names a
+/// file, unless it begins like a list and there is no such file.
 pub(crate) fn parse_arg(typed: &str) -> Result<IdsArg, String> {
     if typed == "-" {
         return Ok(IdsArg::Stdin);
@@ -25,7 +26,12 @@ pub(crate) fn parse_arg(typed: &str) -> Result<IdsArg, String> {
     if typed.chars().all(is_list) {
         return parse_list(typed).map(IdsArg::Listed);
     }
-    Ok(IdsArg::File(PathBuf::from(typed)))
+    let path = PathBuf::from(typed);
+    let like_list = typed.starts_with(|c: char| c.is_ascii_digit() || "-+[".contains(c));
+    if like_list && !path.exists() {
+        return parse_list(typed).map(IdsArg::Listed);
+    }
+    Ok(IdsArg::File(path))
 }
 
 impl IdsArg {
@@ -92,6 +98,8 @@ mod tests {
         assert_eq!(parse_arg("1,2"), Ok(IdsArg::Listed(vec![1, 2])));
         assert_eq!(parse_arg("[1, 2]"), Ok(IdsArg::Listed(vec![1, 2])));
         assert!(parse_arg("[1").is_err());
+        assert!(parse_arg("1,-2").is_err_and(|e| e.contains("'-2' (number 2")));
+        assert!(parse_arg("1.5").is_err());
         assert_eq!(parse_arg("ids.txt"), Ok(IdsArg::File("ids.txt".into())));
         assert_eq!(parse_arg("./12"), Ok(IdsArg::File("./12".into())));
         assert_eq!(parse_arg("-"), Ok(IdsArg::Stdin));

@@ -1,5 +1,6 @@
 //! `bench kernels`: how near the kernels come to what this machine can do.
 
+use deltafin_engine::MOST_THREADS;
 use deltafin_kernels::Isa;
 use deltafin_measure::{KernelLine, KernelReport, Options};
 
@@ -12,6 +13,9 @@ pub(crate) fn kernels(asked: &BenchKernels) -> Result<(), Failure> {
     let isa = asked.engine.isa();
     // Measuring something else than what was asked for would mislead.
     isa.map(Isa::new).transpose()?;
+    refuse_beyond("--threads", asked.engine.threads().map_or(1, usize::from), MOST_THREADS)?;
+    refuse_beyond("--seconds", asked.seconds as usize, 3600)?;
+    asked.rows.iter().try_for_each(|&rows| refuse_beyond("--rows", rows, 4096))?;
     let options = Options {
         isas: isa.into_iter().collect(),
         threads: asked.engine.threads().into_iter().map(usize::from).collect(),
@@ -28,6 +32,13 @@ pub(crate) fn kernels(asked: &BenchKernels) -> Result<(), Failure> {
         return terminal::print_line(&serde_json::to_string(&report)?);
     }
     terminal::print_line(&words(&report))
+}
+
+fn refuse_beyond(flag: &str, asked: usize, most: usize) -> Result<(), Failure> {
+    match asked <= most {
+        true => Ok(()),
+        false => Err(Failure::new(format!("{flag} {asked} is too much: at most {most}"))),
+    }
 }
 
 fn words(report: &KernelReport) -> String {

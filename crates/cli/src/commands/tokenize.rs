@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::input;
 use crate::load;
 use crate::model_choice::{self, Model};
-use crate::terminal;
+use crate::terminal::{self, Terminal, visible};
 
 /// Does it.
 pub(crate) fn tokenize(tokenize: Tokenize, given: Given) -> Result<(), Failure> {
@@ -53,6 +53,7 @@ fn one(tokenizer: &Tokenizer, what: What, text: &str) -> Result<(), Failure> {
         }),
     };
     match output {
+        Value::String(text) if Terminal::detect().stdout => terminal::print_line(&visible(&text)),
         Value::String(text) => terminal::print_line(&text),
         value => terminal::print_line(&value.to_string()),
     }
@@ -62,10 +63,10 @@ fn one(tokenizer: &Tokenizer, what: What, text: &str) -> Result<(), Failure> {
 fn batch(tokenizer: &Tokenizer, what: What) -> Result<(), Failure> {
     let mut refused = 0;
     let mut lines = 0;
-    for line in stdin().lock().lines() {
+    for line in stdin().lock().split(b'\n') {
         let line = line.map_err(|e| Failure::about("cannot read standard input", &e))?;
         lines += 1;
-        let output = match value(tokenizer, what, &line) {
+        let output = match utf8(&line).and_then(|line| value(tokenizer, what, line)) {
             Ok(output) => output,
             Err(Failure::Fault(message)) => {
                 refused += 1;
@@ -79,6 +80,10 @@ fn batch(tokenizer: &Tokenizer, what: What) -> Result<(), Failure> {
         0 => Ok(()),
         _ => Err(Failure::new(format!("{refused} of {lines} lines were refused"))),
     }
+}
+
+fn utf8(line: &[u8]) -> Result<&str, Failure> {
+    std::str::from_utf8(line).map_err(|e| Failure::about("not UTF-8 text", &e))
 }
 
 fn value(tokenizer: &Tokenizer, what: What, line: &str) -> Result<Value, Failure> {
@@ -110,9 +115,11 @@ fn ids(text: &str) -> Result<Vec<u32>, Failure> {
     parse_list(text).map_err(Failure::new)
 }
 
-/// The ids, where all of a text is a list of ids and there is at least one.
+/// The ids, where all of a text is a list of ids. A number by itself is more likely an answer than a
+/// token, unless it stands in brackets.
 fn as_ids(text: &str) -> Option<Vec<u32>> {
-    parse_list(text).ok().filter(|ids| !ids.is_empty())
+    let least = if text.trim_start().starts_with('[') { 1 } else { 2 };
+    parse_list(text).ok().filter(|ids| ids.len() >= least)
 }
 
 fn options(channel: Channel) -> ReplyOptions {

@@ -18,6 +18,9 @@ fn misuse_exits_with_2() {
         (&["run", "--prompt", "x", "--chat", "--effort", "low", "--no-thinking"], "--no-thinking"),
         (&["run", "--prompt-ids", "1", "--chat"], "--chat"),
         (&["run", "--prompt-ids", "1,99999999999"], "99999999999"),
+        (&["run", "--prompt-ids", "1,-2"], "'-2' (number 2"),
+        (&["run", "--prompt-ids", "1.5"], "'1.5'"),
+        (&["run", "--prompt", "x", "--threads", "+2"], "--threads"),
         (&["frobnicate"], "frobnicate"),
         (&["tokenize"], "nothing to tokenize"),
         (&["tokenize", "x", "--batch"], "--batch"),
@@ -122,4 +125,61 @@ fn text_that_is_not_utf8_is_refused() {
     let path = path.to_str().expect("UTF-8");
     let line = deltafin(&["eval", "ppl", "--model", "demo", "--text", path]).refusal();
     assert!(line.contains(path) && line.contains("byte 3"), "{line}");
+}
+
+#[test]
+fn more_than_any_machine_has_use_for_is_refused() {
+    for (args, named) in [
+        (&["run", "--prompt", "x", "--threads", "20000"][..], "1024"),
+        (&["bench", "kernels", "--threads", "30000"], "1024"),
+        (&["bench", "kernels", "--rows", "18446744073709551615"], "4096"),
+        (&["bench", "kernels", "--seconds", "1M"], "3600"),
+    ] {
+        let line = deltafin(args).refusal();
+        assert!(line.contains(named), "{args:?}: {line}");
+    }
+}
+
+/// A copy of a fixture with some files of another model.
+fn mixed(of: &str, files: &[&str], from: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for entry in std::fs::read_dir(fixture(of)).expect("the fixture") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name");
+        std::fs::copy(&path, folder.path().join(name)).expect("copied");
+    }
+    for name in files {
+        std::fs::copy(format!("{from}/{name}"), folder.path().join(name)).expect("copied");
+    }
+    folder
+}
+
+#[test]
+fn the_tokenizer_of_another_model_is_refused_where_text_is_used() {
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../demo/model");
+    let folder = mixed("k3-micro", &["tiktoken.model", "tokenizer_config.json"], demo);
+    let model = folder.path().to_str().expect("UTF-8");
+    let line = deltafin(&["run", "--model", model, "--prompt", "x"]).refusal();
+    assert!(line.contains("tiktoken.model has 2048 ranks"), "{line}");
+    let ids = ["run", "--model", model, "--prompt-ids", "1,2", "--ids", "--max-new", "2"];
+    assert_eq!(deltafin(&ids).ok().split(' ').count(), 2);
+    let inspected = deltafin(&["inspect", model]);
+    assert_eq!(inspected.code, Some(1));
+    assert!(inspected.out.contains("tiktoken.model has 2048 ranks"), "{}", inspected.out);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_a_file_is_refused_without_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("tiktoken.model");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    let model = folder.path().to_str().expect("UTF-8");
+    let line = deltafin(&["tokenize", "--tokenizer", model, "x"]).refusal();
+    assert!(line.contains("not an ordinary file"), "{line}");
+    let args =
+        ["eval", "logits", "--model", "demo", "--ids", "1", "--out", pipe.to_str().expect("UTF-8")];
+    let line = deltafin(&args).refusal();
+    assert!(line.contains("not an ordinary file"), "{line}");
 }

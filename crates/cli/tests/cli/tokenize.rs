@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::program::{Ran, deltafin, deltafin_on, text_fixture};
+use crate::program::{Ran, command, deltafin, deltafin_on, ran, spawn, text_fixture};
 
 fn goldens(name: &str) -> Value {
     serde_json::from_slice(&fs::read(text_fixture(name)).expect("a fixture")).expect("JSON")
@@ -120,10 +120,12 @@ fn a_reply_comes_as_text_or_ids() {
     let wanted =
         json!({ "reasoning_content": "hm", "content": "Yes", "tool_calls": [], "finish": "stop" });
     assert_eq!(deltafin(&["tokenize", "--model", "demo", "--parse", text]).json(), wanted);
-    // "moons" and a cut: 767 is one ordinary token.
-    let ids = deltafin(&["tokenize", "--model", "demo", "--parse", "--start", "response", "767"]);
-    let answer = ids.json();
-    assert_eq!((&answer["content"], &answer["finish"]), (&json!(" moons"), &json!("length")));
+    // "moons" and a cut: 767 is one ordinary token. Without brackets a number is an answer.
+    for (typed, content) in [("[767]", " moons"), ("767,", "767,"), ("42", "42")] {
+        let args = ["tokenize", "--model", "demo", "--parse", "--start", "response", typed];
+        let answer = deltafin(&args).json();
+        assert_eq!((&answer["content"], &answer["finish"]), (&json!(content), &json!("length")));
+    }
 }
 
 #[test]
@@ -137,4 +139,19 @@ fn a_bad_line_spoils_only_itself() {
     let (code, values) = batch(&lines, &["--decode"]);
     assert_eq!(code, Some(1));
     assert!(values.iter().all(|value| value["error"].is_string()), "{values:?}");
+}
+
+/// Bytes that are no text are one line's fault.
+#[test]
+fn a_line_that_is_not_utf8_spoils_only_itself() {
+    use std::io::Write as _;
+    use std::process::Stdio;
+    let args = ["tokenize", "--model", "demo", "--batch"];
+    let mut child = spawn(command().args(args).stdin(Stdio::piped()));
+    child.stdin.take().expect("piped").write_all(b"\"a\"\n\"\xff\"\n\"b\"\n").expect("read");
+    let run = ran(child.wait_with_output().expect("ends"));
+    let lines: Vec<Value> =
+        run.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((run.code, lines.len()), (Some(1), 3));
+    assert!(lines[0].is_array() && lines[1]["error"].is_string() && lines[2].is_array());
 }

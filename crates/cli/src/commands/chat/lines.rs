@@ -22,6 +22,8 @@ impl Lines {
     /// Edited lines where a person types and sees what is typed.
     pub(super) fn open(terminal: Terminal) -> Result<Lines, Failure> {
         if terminal.stdin && terminal.stdout {
+            // The editor changes how the terminal works while it waits for a line.
+            restore_terminal_when_ended();
             let editor = DefaultEditor::new();
             let about = |e| Failure::about("cannot use the terminal", &e);
             return Ok(Lines::Edited(Box::new(editor.map_err(about)?)));
@@ -42,6 +44,29 @@ impl Lines {
         }
     }
 }
+
+/// Leaves the terminal as it is now when the process is asked to end.
+#[cfg(unix)]
+fn restore_terminal_when_ended() {
+    use nix::sys::termios::{SetArg, tcgetattr, tcsetattr};
+    use signal_hook::consts::{SIGHUP, SIGTERM};
+    use signal_hook::iterator::Signals;
+
+    let (Ok(before), Ok(mut signals)) = (tcgetattr(stdin()), Signals::new([SIGTERM, SIGHUP]))
+    else {
+        return;
+    };
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            let _ = tcsetattr(stdin(), SetArg::TCSANOW, &before);
+            // What shells expect of a process ended by a signal.
+            std::process::exit(128 + signal);
+        }
+    });
+}
+
+#[cfg(not(unix))]
+fn restore_terminal_when_ended() {}
 
 fn edited(editor: &mut DefaultEditor) -> Result<Option<String>, Failure> {
     loop {
