@@ -17,6 +17,9 @@ pub(crate) trait Folder {
     /// refused before they are read.
     fn read(&self, name: &str, limit: u64) -> Result<Option<FileBytes>, OpenError>;
 
+    /// Whether there is such a file.
+    fn has(&self, name: &str) -> bool;
+
     /// The names that end in `.safetensors`, ascending.
     fn shard_files(&self) -> Vec<String>;
 
@@ -52,6 +55,10 @@ impl Folder for DirFolder<'_> {
         }
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.0.join(name).exists()
+    }
+
     fn shard_files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0).into_iter().flatten().flatten();
         shard_names(entries.filter_map(|entry| entry.file_name().into_string().ok()))
@@ -75,6 +82,10 @@ impl Folder for MemoryFolder<'_> {
             return Err(OpenError::TooLarge { path: self.path(name), found, limit });
         }
         Ok(Some(Cow::Borrowed(bytes)))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| *known == name)
     }
 
     fn shard_files(&self) -> Vec<String> {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deltafin_checkpoint::{
-    Catalog, CatalogBuilder, Config, Generation, Header, HeaderError, Index, ShardId, Span,
-    header_extent,
+    Catalog, CatalogBuilder, Config, Generation, Header, HeaderError, Index, Problems, ShardId,
+    Span, header_extent,
 };
 
 use crate::folder::{DirFolder, Folder, MemoryFolder, leftovers, some_names};
@@ -154,7 +154,10 @@ fn assemble(
         None => None,
     };
     let names = noted(shard_names(folder, index.as_ref()), problems)?;
-    let store = noted(open_shards(&names), problems)?;
+    let Some(store) = noted(open_shards(&names), problems) else {
+        look_at_present(folder, &config?, &names, open_shards, problems);
+        return None;
+    };
     let config = config?;
     let catalog = read_catalog(folder, &config, index.as_ref(), &*store, problems)?;
     Some(Checkpoint {
@@ -222,6 +225,26 @@ fn whole_series(name: &str) -> Option<Vec<String>> {
     sane.then(|| (1..=count).map(member).collect())
 }
 
+/// Says what is wrong with the shards that are there while others are not, so that one look is
+/// enough to know all that has to be fetched again.
+fn look_at_present(
+    folder: &dyn Folder,
+    config: &Config,
+    names: &[String],
+    open_shards: OpenShards<'_>,
+    problems: &mut Vec<OpenError>,
+) {
+    let present: Vec<_> = names.iter().filter(|name| folder.has(name)).cloned().collect();
+    if present.len() == names.len() {
+        return;
+    }
+    if let Some(store) = noted(open_shards(&present), problems)
+        && let Some(builder) = add_shards(config, &*store, problems)
+    {
+        list(folder, builder.shard_problems(), problems);
+    }
+}
+
 fn read_catalog(
     folder: &dyn Folder,
     config: &Config,
@@ -229,6 +252,15 @@ fn read_catalog(
     store: &dyn Store,
     problems: &mut Vec<OpenError>,
 ) -> Option<Catalog> {
+    let builder = add_shards(config, store, problems)?;
+    builder.finish(index).map_err(|found| list(folder, found, problems)).ok()
+}
+
+fn add_shards<'c>(
+    config: &'c Config,
+    store: &dyn Store,
+    problems: &mut Vec<OpenError>,
+) -> Option<CatalogBuilder<'c>> {
     let mut builder = CatalogBuilder::new(config);
     let mut buf = Vec::new();
     for (number, shard) in store.shards().iter().enumerate() {
@@ -236,19 +268,17 @@ fn read_catalog(
         let header = noted(read_header(store, id, shard.len, &mut buf), problems)?;
         builder.add_shard(&shard.name, shard.len, header);
     }
+    Some(builder)
+}
+
+fn list(folder: &dyn Folder, found: Problems, problems: &mut Vec<OpenError>) {
     let path: PathBuf = folder.path("");
-    match builder.finish(index) {
-        Ok(catalog) => Some(catalog),
-        Err(found) => {
-            let problem =
-                |problem| OpenError::Checkpoint { path: path.clone(), problem: Box::new(problem) };
-            let count = found.unlisted();
-            problems.extend(found.into_iter().map(problem));
-            if count > 0 {
-                problems.push(OpenError::Unlisted { path, count });
-            }
-            None
-        }
+    let count = found.unlisted();
+    let problem =
+        |problem| OpenError::Checkpoint { path: path.clone(), problem: Box::new(problem) };
+    problems.extend(found.into_iter().map(problem));
+    if count > 0 {
+        problems.push(OpenError::Unlisted { path, count });
     }
 }
 

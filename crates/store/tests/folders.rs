@@ -235,3 +235,17 @@ fn a_folder_without_shards_says_what_it_lacks() {
     }
     holds(&error_of(dir.path()), &["no model.safetensors.index.json"]);
 }
+
+#[test]
+fn one_look_finds_the_missing_and_the_cut_shard() {
+    let dir = install();
+    fs::remove_file(dir.path().join(SHARD_1)).unwrap();
+    let cut = dir.path().join(SHARD_2);
+    let len = fs::metadata(&cut).unwrap().len();
+    File::options().write(true).open(&cut).unwrap().set_len(len - 5).unwrap();
+    let found = deltafin_store::inspect_dir(dir.path());
+    let words: Vec<_> = found.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(words.len(), 2, "{words:?}");
+    holds(&words[0], &["4 of 5", SHARD_1]);
+    holds(&words[1], &[SHARD_2, &len.to_string()]);
+}

@@ -118,6 +118,11 @@ impl<'c> CatalogBuilder<'c> {
         number.is_some_and(|n| n >= first && n - first < self.config.nextn_layers)
     }
 
+    /// What is wrong with the shards by themselves, for a checkpoint that is known not to be whole.
+    pub fn shard_problems(self) -> Problems {
+        self.problems
+    }
+
     /// Checks all that was added against the roster and the index.
     pub fn finish(mut self, index: Option<&Index<'_>>) -> Result<Catalog, Problems> {
         self.found.sort_unstable_by_key(|found| (found.id, found.span));
