@@ -73,17 +73,24 @@ impl Generation {
 
     /// Waits for the next thing to happen. May be given up and called again; nothing is lost.
     pub(crate) async fn next(&mut self) -> Step {
-        let limit = match self.stage {
-            Stage::Waiting(..) => Phase::Draining,
-            Stage::Running(..) | Stage::Over => Phase::Ending,
-        };
         let mut phase = self.phase.clone();
+        // While it waits, it goes as soon as the server is asked to end; once it runs, it has the grace.
         let step = tokio::select! {
             biased;
-            step = self.stage.next(&self.app) => step,
-            _ = phase.wait_for(|phase| *phase >= limit) => {
-                Step::Failed(ApiError::shutting_down())
+            () = self.stage.turn(&self.app) => None,
+            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => {
+                Some(Step::Failed(ApiError::shutting_down()))
             }
+        };
+        let step = match step {
+            Some(step) => step,
+            None => tokio::select! {
+                biased;
+                step = self.stage.next() => step,
+                _ = phase.wait_for(|phase| *phase >= Phase::Ending) => {
+                    Step::Failed(ApiError::shutting_down())
+                }
+            },
         };
         match &step {
             Step::Deltas(_) => {}
@@ -149,13 +156,17 @@ impl Drop for Generation {
 }
 
 impl Stage {
-    async fn next(&mut self, app: &App) -> Step {
+    /// Ends when it runs, or can no longer.
+    async fn turn(&mut self, app: &App) {
         if let Stage::Waiting(ticket, plan) = self {
-            match (ticket.turn().await, plan.take()) {
-                (Some(slot), Some(plan)) => *self = Stage::begin(app, slot, *plan),
-                _ => return Step::Failed(ApiError::engine("the queue has ended")),
-            }
+            *self = match (ticket.turn().await, plan.take()) {
+                (Some(slot), Some(plan)) => Stage::begin(app, slot, *plan),
+                _ => Stage::Over,
+            };
         }
+    }
+
+    async fn next(&mut self) -> Step {
         let Stage::Running(told, _, ended) = self else {
             return Step::Failed(ApiError::engine("it is over"));
         };
