@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::script::{Act, Rig, soon, start};
+use crate::script::{Act, Rig, quick, soon, start, start_wide};
 use crate::wire::{chat, chat_body, get};
 
 #[track_caller]
@@ -63,13 +63,18 @@ fn from_a_plain_request() {
     }
 }
 
+/// It is still connected, and its buffers are full.
 #[test]
 fn one_that_takes_nothing_is_given_up() {
-    let rig = start(&[Act::Forever(0)]);
-    // The context ends the script long before sockets are full, so only the bound is at stake: the
-    // engine finishes although nobody reads.
+    let rig = start_wide(quick(), &[Act::Forever(0)], 10_000_000);
     let stream = chat(rig.at, json!({ "stream": true }));
     rig.until_busy();
-    rig.until_idle();
+    let patience = Instant::now() + Duration::from_secs(20);
+    while rig.log.busy.load(Ordering::SeqCst) && Instant::now() < patience {
+        sleep(Duration::from_millis(20));
+    }
+    assert!(rig.log.broken_off.load(Ordering::SeqCst));
+    assert!(rig.log.ids.load(Ordering::SeqCst) < 1_000_000);
+    cancelled(&rig, "client_left");
     drop(stream);
 }

@@ -79,9 +79,14 @@ pub(crate) fn start_unloaded(settings: Settings) -> (Server, SocketAddr) {
 }
 
 pub(crate) fn start_with(settings: Settings, acts: &[Act]) -> Rig {
+    start_wide(settings, acts, CONTEXT)
+}
+
+/// With so much room that a reply fills every buffer on its way.
+pub(crate) fn start_wide(settings: Settings, acts: &[Act], context: usize) -> Rig {
     let (server, at) = start_unloaded(settings);
     let log = Arc::new(Log::default());
-    let facts = Facts { context: CONTEXT, fingerprint: "fp_00000000".to_owned() };
+    let facts = Facts { context, fingerprint: "fp_00000000".to_owned() };
     server.ready(tokenizer(), Scripted { facts, acts: acts.to_vec(), log: log.clone() });
     Rig { server, at, log }
 }
