@@ -1,7 +1,7 @@
 //! A loaded model.
 
-use crate::memory::total_bytes;
-use crate::options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions};
+use crate::memory::usable_bytes;
+use crate::options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
 use crate::weights::{LoadedWeights, Residency};
 use crate::{EngineError, Session};
 use deltafin_kernels::{Isa, IsaKind, Kernels};
@@ -28,7 +28,7 @@ impl Engine {
     pub fn open(checkpoint: Checkpoint, options: EngineOptions) -> Result<Engine, EngineError> {
         let stop_ids = checkpoint.stop_ids();
         let spec = checkpoint.spec().clone();
-        context_of(&spec, &options)?;
+        settle(&spec, &options)?;
         Engine::with_weights(spec, LoadedWeights::load(checkpoint)?, stop_ids, options)
     }
 
@@ -46,10 +46,7 @@ impl<W: Weights> Engine<W> {
         stop_ids: Vec<u32>,
         options: EngineOptions,
     ) -> Result<Engine<W>, EngineError> {
-        let isa = options.isa.map_or(Ok(Isa::best()), Isa::new)?;
-        let threads = options.threads.map_or_else(Pool::default_threads, NonZeroUsize::get);
-        let context = context_of(&spec, &options)?;
-        let chunk = options.chunk.map_or(DEFAULT_CHUNK, NonZeroUsize::get).min(context);
+        let Settled { isa, threads, context, chunk } = settle(&spec, &options)?;
         let kernels = Kernels::new(isa, Arc::new(Pool::new(threads)));
         Ok(Engine { spec, kernels, weights, stop_ids, chunk, context })
     }
@@ -104,15 +101,35 @@ impl<W: Weights> Engine<W> {
     }
 }
 
-fn context_of(spec: &ModelSpec, options: &EngineOptions) -> Result<usize, EngineError> {
+/// What the options mean for a model on this machine.
+struct Settled {
+    isa: Isa,
+    threads: usize,
+    context: usize,
+    chunk: usize,
+}
+
+fn settle(spec: &ModelSpec, options: &EngineOptions) -> Result<Settled, EngineError> {
+    let isa = options.isa.map_or(Ok(Isa::best()), Isa::new)?;
+    let threads = match options.threads.map(NonZeroUsize::get) {
+        Some(asked) if asked > MOST_THREADS => return Err(EngineError::Threads { asked }),
+        Some(asked) => asked,
+        None => Pool::default_threads().min(MOST_THREADS),
+    };
+    let context = context_of(spec, options.context)?;
+    let chunk = options.chunk.map_or(DEFAULT_CHUNK, NonZeroUsize::get).min(context);
+    Ok(Settled { isa, threads, context, chunk })
+}
+
+fn context_of(spec: &ModelSpec, asked: Option<NonZeroUsize>) -> Result<usize, EngineError> {
     let limit = spec.max_positions;
-    let context = match options.context.map(NonZeroUsize::get) {
+    let context = match asked.map(NonZeroUsize::get) {
         Some(asked) if asked > limit => return Err(EngineError::Context { asked, limit }),
         Some(asked) => asked,
         None => limit.min(DEFAULT_CONTEXT),
     };
     let needed = State::bytes(spec, context);
-    match total_bytes() {
+    match usable_bytes() {
         Some(memory) if needed > memory => {
             Err(EngineError::ContextMemory { context, needed, memory })
         }

@@ -1,5 +1,6 @@
 //! What can go wrong between ids and ids.
 
+use crate::options::MOST_THREADS;
 use crate::weights::LoadError;
 use deltafin_kernels::UnsupportedIsa;
 use deltafin_model::StepError;
@@ -12,6 +13,12 @@ pub enum EngineError {
     /// The instruction set asked for is not there.
     #[error("{0}; use --isa auto")]
     Isa(#[from] UnsupportedIsa),
+    /// More threads than any machine has use for.
+    #[error("--threads {asked} is too many: at most {MOST_THREADS}")]
+    Threads {
+        /// Threads asked for.
+        asked: usize,
+    },
     /// The context asked for is longer than the model was made for.
     #[error("--context {asked} is more than this checkpoint's limit of {limit} positions")]
     Context {

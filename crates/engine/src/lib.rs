@@ -20,6 +20,6 @@ pub use engine::Engine;
 pub use error::{EngineError, WeightsError};
 pub use generate::{Finish, Limits, Listener, Outcome, Stats, generate};
 pub use memory::peak_resident_bytes;
-pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions};
+pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
 pub use session::{Flow, Progress, Session};
 pub use weights::{LoadError, LoadedWeights, Residency};

@@ -6,6 +6,10 @@ use std::num::NonZeroUsize;
 /// Prompt rows of one pass: long enough that an expert read serves many rows.
 pub const DEFAULT_CHUNK: usize = 512;
 
+/// The most threads that can be asked for. Beyond some thousands a process cannot have more, and finds
+/// out in ways that cannot be caught.
+pub const MOST_THREADS: usize = 1024;
+
 /// Positions a session has room for, unless the checkpoint allows fewer.
 pub const DEFAULT_CONTEXT: usize = 32 * 1024;
 

@@ -1,4 +1,5 @@
 //! The decode loop allocates nothing once it is warm.
+#![allow(clippy::unwrap_used)]
 
 use deltafin_engine::{Engine, EngineOptions};
 use deltafin_testkit::{DemoGolden, Golden, open};

@@ -1,5 +1,6 @@
 //! Weights that are damaged or cannot be had: an error that names the place, never a token, and the
 //! next request starts clean.
+#![allow(clippy::unwrap_used)]
 
 use deltafin_engine::{Engine, EngineError, EngineOptions, Residency, Session};
 use deltafin_model::{Expert, Weights};
@@ -79,6 +80,19 @@ fn values_that_are_not_finite_are_named_by_layer() {
         (spine(4, SpineTensor::SharedGate), &BF16_INFINITY[..], "layer 4, feed-forward"),
         (spine(5, SpineTensor::Router), &BF16_INFINITY[..], "layer 5, router"),
         (spine(5, SpineTensor::RouterBias), &f32::NAN.to_le_bytes()[..], "layer 5, router"),
+        (spine(2, SpineTensor::KdaALog), &f32::INFINITY.to_le_bytes()[..], "layer 2, attention"),
+        (
+            spine(2, SpineTensor::KdaALog),
+            &f32::NEG_INFINITY.to_le_bytes()[..],
+            "layer 2, attention",
+        ),
+        (spine(2, SpineTensor::KdaDtBias), &f32::INFINITY.to_le_bytes()[..], "layer 2, attention"),
+        (
+            spine(2, SpineTensor::KdaDtBias),
+            &f32::NEG_INFINITY.to_le_bytes()[..],
+            "layer 2, attention",
+        ),
+        (spine(2, SpineTensor::MlpResNorm), &BF16_NAN[..], "layer 2, feed-forward"),
         (TensorId::Global(GlobalTensor::Head), &BF16_NAN[..], "the output head"),
         (TensorId::Global(GlobalTensor::Norm), &BF16_NAN[..], "the output head"),
     ];
@@ -87,6 +101,19 @@ fn values_that_are_not_finite_are_named_by_layer() {
         assert!(message.starts_with(place), "{tensor}: {message}");
         assert!(message.contains("not finite"), "{tensor}: {message}");
     }
+}
+
+#[test]
+fn an_embedding_that_is_not_finite_names_the_token() {
+    let dir = tempfile::tempdir().unwrap();
+    damage(dir.path(), TensorId::Global(GlobalTensor::Embed), &BF16_NAN);
+    let checkpoint = deltafin_store::open_dir(dir.path()).unwrap();
+    let engine = Engine::open(checkpoint, EngineOptions::default()).unwrap();
+    let mut session = engine.session();
+    prefill(&mut session, &[1, 2, 3]).unwrap();
+    session.reset();
+    let message = prefill(&mut session, &[1, 0]).unwrap_err().to_string();
+    assert!(message.starts_with("the embedding of token 0: "), "{message}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! The engine against recorded float64 results, layer by layer, not only at the logits.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use deltafin_engine::{Engine, EngineOptions, LayerId, Observer, Session, Tap};
 use deltafin_model::LayerState;

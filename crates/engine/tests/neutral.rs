@@ -1,6 +1,7 @@
 //! Switches that may change time and nothing else: bit-equal logits and identical ids.
 //!
 //! Whoever adds a switch adds it to this table.
+#![allow(clippy::unwrap_used)]
 
 use deltafin_engine::{
     Engine, EngineOptions, IsaKind, LoadedWeights, ModelSpec, Residency, Session,

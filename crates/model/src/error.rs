@@ -40,6 +40,15 @@ pub enum StepError<E: std::error::Error + 'static> {
         /// Where in it.
         place: Place,
     },
+    /// A row of the embedding table that is not finite.
+    #[error(
+        "the embedding of token {id}: a value is not finite; the checkpoint is damaged there, verify or \
+         fetch it again"
+    )]
+    EmbeddingNotFinite {
+        /// The token.
+        id: u32,
+    },
     /// The final hidden row or the logits are not finite.
     #[error(
         "the output head: a value is not finite; the checkpoint is damaged there, verify or fetch it again"
@@ -80,6 +89,7 @@ impl<E: std::error::Error + 'static> StepError<E> {
         match self {
             StepError::Weights(e) => StepError::Weights(f(e)),
             StepError::NotFinite { layer, place } => StepError::NotFinite { layer, place },
+            StepError::EmbeddingNotFinite { id } => StepError::EmbeddingNotFinite { id },
             StepError::HeadNotFinite => StepError::HeadNotFinite,
             StepError::UnknownToken { id, vocab } => StepError::UnknownToken { id, vocab },
             StepError::ContextFull { wanted, capacity } => {

@@ -91,6 +91,9 @@ impl<W: Weights> Forward<'_, W> {
         let sum = sized(&mut ws.sum, ids.len() * hidden);
         for (id, row) in ids.iter().zip(sum.chunks_exact_mut(hidden)) {
             self.weights.embed(*id, row).map_err(StepError::Weights)?;
+            if !all_finite(self.kernels.isa(), row) {
+                return Err(StepError::EmbeddingNotFinite { id: *id });
+            }
         }
         Ok(())
     }
@@ -133,7 +136,7 @@ impl<W: Weights> Forward<'_, W> {
             observer.rows(layer, Tap::AttentionIn, block.start, &ws.normed[normed.clone()]);
             match (&w.attention, state.layer_mut(layer.index())) {
                 (Attention::Kda(kda), LayerState::Kda(s)) => {
-                    self.kda(layer, kda, block.clone(), s, ws)?
+                    self.kda(layer, kda, block.clone(), s, ws)?;
                 }
                 (Attention::Mla(mla), LayerState::Mla(s)) => {
                     self.mla(layer, mla, block.clone(), position + block.start, s, ws)?;
@@ -164,6 +167,7 @@ impl<W: Weights> Forward<'_, W> {
         let hidden = self.spec.hidden;
         self.mix_and_norm(&w.ffn_mix, w.ffn_norm, rows, ws);
         observer.rows(layer, Tap::FfnIn, 0, &ws.normed[..rows * hidden]);
+        self.finite(&ws.normed[..rows * hidden], layer, Place::Ffn)?;
         if let Ffn::Moe(moe) = &w.ffn {
             self.routed_experts(layer, moe, rows, ws, observer)?;
         }

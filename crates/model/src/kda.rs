@@ -87,6 +87,9 @@ impl<W: Weights> Forward<'_, W> {
         sigmoid(kernels.isa(), beta);
         let a_log = load(w.a_log, &mut b.a_log, heads);
         let dt_bias = load(w.dt_bias, &mut b.dt_bias, channels);
+        // The decay is bounded whatever these are: an infinity would pass through it unseen.
+        self.finite(a_log, layer, Place::Attention)?;
+        self.finite(dt_bias, layer, Place::Attention)?;
         kernels.kda_decay(heads, a_log, dt_bias, spec.gate_lower_bound, alpha);
 
         let o = sized(&mut b.heads_out, n * channels);

@@ -164,6 +164,7 @@ pub struct LayerView<'a> {
 
 /// Which attention a layer has.
 #[derive(Clone, Copy)]
+#[allow(clippy::large_enum_variant)] // A view lives on the stack, one at a time.
 pub enum Attention<'a> {
     /// Kimi Delta Attention.
     Kda(Kda<'a>),
@@ -219,6 +220,7 @@ pub struct Mla<'a> {
 
 /// Which feed-forward a layer has.
 #[derive(Clone, Copy)]
+#[allow(clippy::large_enum_variant)] // A view lives on the stack, one at a time.
 pub enum Ffn<'a> {
     /// One gated MLP.
     Dense(Glu<'a>),

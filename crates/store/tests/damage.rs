@@ -166,6 +166,7 @@ fn a_claim_of_a_billion_tensors_costs_nothing() {
     let mut spec = support::spec();
     spec.moe.experts = 1 << 16;
     spec.layers = (0..1 << 12).map(|layer| support::spec().layers[1 + layer % 2]).collect();
+    spec.attn_res_block = 100;
     let config = deltafin_checkpoint::write::config_json(&spec, &[7]);
     files.insert(CONFIG.to_owned(), config.into_bytes());
     let error = from_memory(&leak(&files)).unwrap_err();

@@ -24,6 +24,6 @@ pub fn fixture(name: &str) -> PathBuf {
 pub fn open(name: &str) -> Checkpoint {
     match name {
         "demo" => deltafin_store::from_memory(deltafin_demo::FILES).unwrap(),
-        _ => deltafin_store::open_dir(&fixture(name)).unwrap(),
+        _ => deltafin_store::open_dir(fixture(name)).unwrap(),
     }
 }

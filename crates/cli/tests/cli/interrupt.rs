@@ -12,6 +12,40 @@ fn interrupt(child: &Child) {
     assert!(sent.expect("kill runs").success());
 }
 
+/// Waits until the program has computed for a while, however busy the machine is. Where the system
+/// does not tell, time must do.
+fn wait_until_computing(child: &Child) {
+    const TICKS: u64 = 40; // 0.4 s of processor time; loading the demo takes a tenth of that
+    let stat = format!("/proc/{}/stat", child.id());
+    loop {
+        let Ok(text) = std::fs::read_to_string(&stat) else {
+            return std::thread::sleep(Duration::from_secs(3));
+        };
+        let after_name = text.rsplit(')').next().expect("a name in brackets");
+        let ticks = after_name.split_whitespace().skip(11).take(2);
+        if ticks.map(|n| n.parse::<u64>().expect("ticks")).sum::<u64>() >= TICKS {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until the program has a handler for the interrupt.
+fn wait_until_handled(child: &Child) {
+    const SIGINT_BIT: u64 = 1 << 1;
+    let status = format!("/proc/{}/status", child.id());
+    loop {
+        let Ok(text) = std::fs::read_to_string(&status) else {
+            return std::thread::sleep(Duration::from_secs(3));
+        };
+        let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask");
+        if u64::from_str_radix(caught.trim(), 16).expect("hexadecimal") & SIGINT_BIT != 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Starts, waits for output to begin, interrupts, and returns everything.
 fn interrupted(args: &[&str]) -> Ran {
     let mut child = spawn(command().args(["run", "--model", "demo", "--ignore-eos"]).args(args));
@@ -47,8 +81,7 @@ fn json_is_kept() {
             .args(["run", "--model", "demo", "--ignore-eos", "--json"])
             .args(["--prompt", "The capital of France is"]),
     );
-    // Nothing tells that generation has begun; the test needs only that it has not ended.
-    std::thread::sleep(Duration::from_secs(3));
+    wait_until_computing(&child);
     interrupt(&child);
     let mut out = String::new();
     child.stdout.take().expect("piped").read_to_string(&mut out).expect("UTF-8");
@@ -64,7 +97,7 @@ fn a_prompt_can_be_interrupted() {
     std::fs::write(&path, "298 ".repeat(30_000)).expect("written");
     let mut child =
         spawn(command().args(["run", "--model", "demo", "--prompt-ids"]).arg(path).arg("--ids"));
-    std::thread::sleep(Duration::from_millis(1000));
+    wait_until_computing(&child);
     interrupt(&child);
     let mut out = String::new();
     child.stdout.take().expect("piped").read_to_string(&mut out).expect("UTF-8");
@@ -111,7 +144,8 @@ fn an_interrupt_ends_a_scripted_chat() {
         command().args(["chat", "--model", "demo", "--json"]).stdin(std::process::Stdio::piped()),
     );
     // No line, no end of input: it waits.
-    std::thread::sleep(Duration::from_millis(1000));
+    wait_until_handled(&child);
+    std::thread::sleep(Duration::from_millis(300));
     interrupt(&child);
     assert_eq!(child.wait().expect("ends").code(), Some(130));
 }

@@ -36,6 +36,7 @@ impl Kernels {
                 stride: w.row_stride(),
                 rows: dims.nope,
                 cols: dims.latent,
+                next: main.as_ptr().wrapping_add((dims.nope + dims.v) * w.row_stride().0),
                 q: q.as_ptr().wrapping_add(h * dims.query()),
                 q_stride: dims.heads * dims.query(),
                 positions,
@@ -94,6 +95,9 @@ struct Absorb {
     stride: (usize, usize),
     rows: usize,
     cols: usize,
+    /// The next head's keys. They are asked for from front to back while this head's are worked on,
+    /// a few lines per row at a time and out of order, which the hardware would not foresee.
+    next: *const u8,
     q: *const f32,
     q_stride: usize,
     positions: usize,
@@ -149,6 +153,12 @@ unsafe fn absorb_tile<L: Lanes, D: Format, const B: usize, const T: usize>(
             let main = work.row.main.add(r * work.stride.0);
             let scales = work.row.scales.add(r * work.stride.1);
             let mut row = Row { main: main.add(block * D::BYTES), scales };
+            if t == 0 {
+                let next = work.next.wrapping_add((block * work.rows + r * B) * D::BYTES);
+                for line in 0..(B * D::BYTES).div_ceil(64) {
+                    L::prefetch(next.wrapping_add(64 * line));
+                }
+            }
             if !D::ROW_SCALE {
                 row.scales = scales.wrapping_add(block * D::SCALE_BYTES);
             }
