@@ -6,12 +6,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
 
 /// What shells expect of a process ended by an interrupt.
 const INTERRUPTED: i32 = 130;
+/// The same for a request to terminate.
+const TERMINATED: i32 = 143;
 
 /// The interrupts of this process.
 #[derive(Debug)]
@@ -23,12 +25,14 @@ impl Interrupts {
     /// Takes over interrupts. Until work begins there is nothing to finish, and one is enough.
     pub(crate) fn install() -> Result<Interrupts, Failure> {
         let raised = Arc::new(AtomicBool::new(true));
-        let about = |e| Failure::about("cannot watch for interrupts", &e);
-        // In this order: the second handler raises the flag that the first one looks at.
-        signal_hook::flag::register_conditional_shutdown(SIGINT, INTERRUPTED, raised.clone())
-            .map_err(about)?;
-        signal_hook::flag::register(SIGINT, raised.clone()).map_err(about)?;
+        watch(SIGINT, INTERRUPTED, &raised)?;
         Ok(Interrupts { raised })
+    }
+
+    /// Takes requests to terminate as interrupts, too: service managers send those.
+    pub(crate) fn and_terminations(self) -> Result<Interrupts, Failure> {
+        watch(SIGTERM, TERMINATED, &self.raised)?;
+        Ok(self)
     }
 
     /// Work begins that is worth ending well. The flag it must watch.
@@ -41,4 +45,13 @@ impl Interrupts {
     pub(crate) fn end(&self) -> bool {
         self.raised.swap(true, Ordering::SeqCst)
     }
+}
+
+fn watch(signal: i32, exit_code: i32, raised: &Arc<AtomicBool>) -> Result<(), Failure> {
+    let about = |e| Failure::about("cannot watch for interrupts", &e);
+    // In this order: the second handler raises the flag that the first one looks at.
+    signal_hook::flag::register_conditional_shutdown(signal, exit_code, raised.clone())
+        .map_err(about)?;
+    signal_hook::flag::register(signal, raised.clone()).map_err(about)?;
+    Ok(())
 }

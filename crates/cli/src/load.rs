@@ -35,9 +35,18 @@ impl Loaded {
     /// Opens what the flags ask for.
     pub(crate) fn open(args: &EngineArgs, given: Given) -> Result<Loaded, Failure> {
         let model = model_choice::choose(args.model.clone(), given)?;
+        let checkpoint = checkpoint(&model)?;
+        Loaded::of(model, checkpoint, args)
+    }
+
+    /// Loads a checkpoint that was opened already.
+    pub(crate) fn of(
+        model: Model,
+        checkpoint: Checkpoint,
+        args: &EngineArgs,
+    ) -> Result<Loaded, Failure> {
         // Before weights are read, which may take minutes.
         args.isa().map(Isa::new).transpose().map_err(EngineError::from)?;
-        let checkpoint = checkpoint(&model)?;
         checkpoint.notices.iter().for_each(|notice| terminal::note(&format!("deltafin: {notice}")));
         let tokenizer = tokenizer_of(&checkpoint)?;
         let misfit = tokenizer.as_ref().and_then(|tokenizer| misfit(&checkpoint, tokenizer));
@@ -69,6 +78,15 @@ impl Loaded {
                 "{model} has no {RANK_FILE}: put the tokenizer's files there, or work with ids (--prompt-ids and --ids)"
             ))
         })
+    }
+
+    /// The parts, for those who need the tokenizer and keep nothing else.
+    pub(crate) fn into_parts(self) -> Result<(Engine, Tokenizer, Vec<u32>), Failure> {
+        let model = &self.model;
+        let tokenizer = self.tokenizer.ok_or_else(|| {
+            Failure::new(format!("{model} has no {RANK_FILE}: put the tokenizer's files there"))
+        })?;
+        Ok((self.engine, tokenizer, self.stop_ids))
     }
 }
 

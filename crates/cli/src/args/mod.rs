@@ -9,6 +9,7 @@ mod engine;
 mod eval;
 mod ids;
 mod run;
+mod serve;
 mod size;
 mod tokenize;
 
@@ -22,6 +23,7 @@ pub(crate) use engine::{EngineArgs, ModelArg};
 pub(crate) use eval::{Eval, Logits, Ppl};
 pub(crate) use ids::parse_list;
 pub(crate) use run::{Prompt, Run};
+pub(crate) use serve::Serve;
 pub(crate) use tokenize::{Channel, Input, Tokenize, Vocabulary, What};
 
 const EXIT_CODES: &str = "\
@@ -41,6 +43,7 @@ pub(crate) struct Cli {
 enum Typed {
     Run(run::RunArgs),
     Chat(chat::ChatArgs),
+    Serve(serve::ServeArgs),
     Inspect(InspectArgs),
     Tokenize(tokenize::TokenizeArgs),
     Eval(eval::EvalArgs),
@@ -77,6 +80,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Converse.
     Chat(Chat),
+    /// Answer over HTTP.
+    Serve(Box<Serve>),
     /// Describe a checkpoint.
     Inspect {
         /// Which one.
@@ -147,6 +152,7 @@ impl Typed {
         Ok(match self {
             Typed::Run(args) => Command::Run(args.meaning()?),
             Typed::Chat(args) => Command::Chat(args.meaning()),
+            Typed::Serve(args) => Command::Serve(Box::new(args.meaning()?)),
             Typed::Inspect(InspectArgs { model, json }) => Command::Inspect { model, json },
             Typed::Tokenize(args) => Command::Tokenize(args.meaning(given)?),
             Typed::Eval(args) => Command::Eval(args.meaning()),

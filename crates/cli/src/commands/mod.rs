@@ -7,6 +7,7 @@ mod generate;
 mod inspect;
 mod report;
 mod run;
+mod serve;
 mod tokenize;
 
 use crate::args::{self, Command, Given};
@@ -18,6 +19,7 @@ pub(crate) fn run(command: Command, given: Given) -> Result<(), Failure> {
     match command {
         Command::Run(run) => run::run(run, given),
         Command::Chat(chat) => chat::chat(chat, given),
+        Command::Serve(serve) => serve::serve(*serve, given),
         Command::Inspect { model, json } => inspect::inspect(model, given, json),
         Command::Tokenize(tokenize) => tokenize::tokenize(tokenize, given),
         Command::Eval(eval) => eval::eval(eval, given),

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use crate::program::{command, deltafin, ran};
 
 /// The commands with a help page.
-const PAGES: [&[&str]; 12] = [
+const PAGES: [&[&str]; 13] = [
     &[],
     &["run"],
     &["chat"],
+    &["serve"],
     &["inspect"],
     &["tokenize"],
     &["eval"],
@@ -61,7 +62,7 @@ fn help_does_not_show_values_of_the_environment() {
 fn the_manual_has_every_command() {
     let manual = deltafin(&["man"]).ok();
     for command in
-        ["run", "chat", "inspect", "tokenize", "eval", "eval\\-logits", "bench\\-kernels"]
+        ["run", "chat", "serve", "inspect", "tokenize", "eval", "eval\\-logits", "bench\\-kernels"]
     {
         assert!(manual.contains(&format!("deltafin\\-{command}")), "{command}");
     }

@@ -9,4 +9,5 @@ mod model;
 mod program;
 mod refusal;
 mod run;
+mod serve;
 mod tokenize;

@@ -1,0 +1,111 @@
+//! `serve`: answer over HTTP.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use clap::Args;
+use deltafin_server::Settings;
+
+use super::Usage;
+use super::engine::EngineArgs;
+use super::size::{Count, Positive};
+
+/// Answer OpenAI clients over HTTP
+///
+/// One request is answered at a time, others wait in a queue. The port is bound before the
+/// weights are read; until they are, /health says 503. An interrupt or a termination signal lets
+/// the running reply finish within --shutdown-grace, and the program ends with 0; a second one ends
+/// it at once.
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on; beyond this machine only with a reason, and a key
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: IpAddr,
+
+    /// Port to listen on; 0 lets the system choose
+    #[arg(long, value_name = "N", default_value_t = 8080)]
+    port: u16,
+
+    /// Key that clients must send as 'Authorization: Bearer KEY'; may be repeated
+    #[arg(
+        long = "api-key",
+        value_name = "KEY",
+        env = "DELTAFIN_API_KEY",
+        hide_env_values = true,
+        value_parser = key
+    )]
+    api_keys: Vec<String>,
+
+    /// Another name that clients may use for the model; may be repeated
+    #[arg(long = "alias", value_name = "NAME")]
+    aliases: Vec<String>,
+
+    /// Requests that may wait while one is answered; further ones get 429
+    #[arg(long, value_name = "N", default_value = "4")]
+    queue: Count,
+
+    /// Origin whose web pages may ask, such as http://localhost:3000, or '*'; may be repeated
+    #[arg(long = "cors-origin", value_name = "ORIGIN")]
+    cors_origins: Vec<String>,
+
+    /// Tokens of a chat reply when the request sets no limit; to the end of the context by default
+    #[arg(long, value_name = "N")]
+    default_max_tokens: Option<Positive>,
+
+    /// Bytes of a request at most
+    #[arg(long, value_name = "BYTES", default_value = "32M")]
+    max_body: Positive,
+
+    /// Seconds of silence after which a connection gets a sign of life; 0 for none
+    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    ping_interval: u32,
+
+    /// Seconds the running reply may take to finish when the server is asked to end
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    shutdown_grace: u32,
+
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+/// A server to run.
+#[derive(Debug)]
+pub(crate) struct Serve {
+    /// Where to listen.
+    pub(crate) address: SocketAddr,
+    /// How to answer; the model's name is for the command to fill in.
+    pub(crate) settings: Settings,
+    /// The engine to answer with.
+    pub(crate) engine: EngineArgs,
+}
+
+/// A key that no client could send would lock everybody out, and an empty one nobody.
+fn key(typed: &str) -> Result<String, String> {
+    match !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(typed.to_owned()),
+        false => Err("a key is visible ASCII characters without blanks".to_owned()),
+    }
+}
+
+impl ServeArgs {
+    pub(super) fn meaning(self) -> Result<Serve, Usage> {
+        if self.engine.json || self.engine.stats {
+            let message =
+                "a server has no use for --json and --stats (DELTAFIN_JSON, DELTAFIN_STATS)";
+            return Err(Usage(format!("{message}: see /metrics")));
+        }
+        let settings = Settings {
+            aliases: self.aliases,
+            api_keys: self.api_keys,
+            queue: self.queue.0,
+            cors_origins: self.cors_origins,
+            max_body_bytes: self.max_body.0.get(),
+            default_max_tokens: self.default_max_tokens.map(|count| count.0.get()),
+            ping_interval: Duration::from_secs(self.ping_interval.into()),
+            shutdown_grace: Duration::from_secs(self.shutdown_grace.into()),
+            ..Settings::default()
+        };
+        let address = SocketAddr::new(self.host, self.port);
+        Ok(Serve { address, settings, engine: self.engine })
+    }
+}

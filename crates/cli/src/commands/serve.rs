@@ -1,0 +1,88 @@
+//! `serve`: the engine behind a socket.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::Duration;
+
+use deltafin_server::{EngineBackend, Server};
+use deltafin_text::Tokenizer;
+
+use crate::args::{EngineArgs, Given, Serve};
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::load::{self, Loaded};
+use crate::model_choice::{self, Model};
+use crate::terminal;
+
+/// How soon a signal is noticed.
+const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Does it.
+pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
+    let Serve { address, mut settings, engine } = serve;
+    let interrupts = Interrupts::install()?.and_terminations()?;
+    // First of all: a port that is taken should not cost the minutes that weights take.
+    let listener = bind(address)?;
+    if !address.ip().is_loopback() && settings.api_keys.is_empty() {
+        terminal::note(&format!(
+            "deltafin: warning: whoever reaches {} may use this server: give --api-key",
+            address.ip()
+        ));
+    }
+    let model = model_choice::choose(engine.model.clone(), given)?;
+    settings.model = name(&model).to_owned();
+    let served = settings.model.clone();
+    let log = |line: &str| terminal::note(&format!("deltafin: {line}"));
+    let server = Server::start(listener, settings, log).map_err(|e| about(&e))?;
+
+    let (backend, tokenizer) = load(model, &engine)?;
+    server.ready(tokenizer, backend);
+    let ending = interrupts.begin();
+    terminal::note(&format!("deltafin: serving {served} on http://{}/v1", server.address()));
+    while !ending.load(Ordering::SeqCst) {
+        sleep(WATCH_INTERVAL);
+    }
+    terminal::note("deltafin: ending; a second signal ends at once");
+    server.shut_down();
+    Ok(())
+}
+
+fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).map_err(|error| {
+        let remedy = "choose another --port or --host, or end the program that has this one";
+        Failure::new(format!("cannot listen on {address}: {error}: {remedy}"))
+    })
+}
+
+/// What clients call it. Any directory is taken for what it should be: the released model.
+fn name(model: &Model) -> &'static str {
+    match model {
+        Model::Demo => "deltafin-demo",
+        Model::Directory(_) => "kimi-k3",
+    }
+}
+
+fn load(model: Model, engine: &EngineArgs) -> Result<(EngineBackend, Tokenizer), Failure> {
+    let checkpoint = load::checkpoint(&model)?;
+    let identity = checkpoint.identity()?;
+    let (engine, tokenizer, stop_ids) = Loaded::of(model, checkpoint, engine)?.into_parts()?;
+    let fingerprint = fingerprint(&identity.to_bytes(), engine.recipe());
+    let backend = EngineBackend::start(engine, stop_ids, fingerprint).map_err(|e| about(&e))?;
+    Ok((backend, tokenizer))
+}
+
+/// Eight digits that change with the weights, the arithmetic and the program.
+fn fingerprint(weights: &[u8], recipe: &str) -> String {
+    let parts = [weights, recipe.as_bytes(), env!("CARGO_PKG_VERSION").as_bytes()];
+    // 32-bit FNV-1a: the same on every machine.
+    let hash = parts
+        .concat()
+        .iter()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    format!("fp_{hash:08x}")
+}
+
+fn about(error: &std::io::Error) -> Failure {
+    Failure::about("cannot serve", error)
+}

@@ -1,0 +1,68 @@
+//! `serve`: the port, the first answer, the end.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use crate::program::{command, deltafin, spawn};
+
+/// A server on a port that the system chose, and its address.
+fn serving(args: &[&str]) -> (Child, String) {
+    let mut child = spawn(command().args(["serve", "--model", "demo", "--port", "0"]).args(args));
+    let stderr = child.stderr.take().expect("piped");
+    let mut lines = BufReader::new(stderr).lines();
+    let line = lines.next().expect("a line").expect("UTF-8");
+    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+    let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
+    assert_eq!(line, format!("deltafin: serving deltafin-demo on http://{address}/v1"));
+    // What it says later is read, or it would have nowhere to say it.
+    std::thread::spawn(move || lines.for_each(drop));
+    (child, address)
+}
+
+fn ask(address: &str, path: &str, body: &str) -> String {
+    let mut socket = TcpStream::connect(address).expect("connects");
+    let length = body.len();
+    let method = if body.is_empty() { "GET" } else { "POST" };
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
+    socket.write_all((head + body).as_bytes()).expect("sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("UTF-8");
+    answer
+}
+
+#[test]
+fn a_port_that_is_taken_ends_it_before_weights_are_read() {
+    let taken = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let began = Instant::now();
+    // The model does not even exist: the port is looked at first.
+    let line = deltafin(&["serve", "--model", "/no/such", "--port", &port]).refusal();
+    assert!(line.contains(&port) && line.contains("--port"), "{line}");
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[test]
+fn what_a_server_has_no_use_for_is_misuse() {
+    for args in [&["--json"][..], &["--stats"], &["--api-key", ""], &["--host", "nowhere"]] {
+        deltafin(&[&["serve", "--model", "demo"], args].concat()).usage();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn it_answers_and_ends_when_asked() {
+    for signal in ["-TERM", "-INT"] {
+        let (mut child, address) = serving(&["--alias", "k3"]);
+        assert!(ask(&address, "/health", "").contains("{\"status\":\"ok\"}"));
+        let body = r#"{"model":"k3","messages":[{"role":"user","content":"What is 47 + 38?"}]}"#;
+        assert!(ask(&address, "/v1/chat/completions", body).contains("47 + 38 = 85."));
+        let mut kill = std::process::Command::new("kill");
+        let sent = kill.args([signal, &child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+        assert_eq!(child.wait().expect("ends").code(), Some(0), "{signal}");
+    }
+}

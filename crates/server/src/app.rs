@@ -1,0 +1,114 @@
+//! What all connections share.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use deltafin_text::Tokenizer;
+use tokio::sync::watch;
+
+use crate::backend::Backend;
+use crate::http::ApiError;
+use crate::metrics::{Gauges, Metrics};
+use crate::queue::Queue;
+use crate::settings::Settings;
+
+/// Where the server stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Requests are taken.
+    Serving,
+    /// What runs may finish; nothing new is taken.
+    Draining,
+    /// What still runs is broken off.
+    Ending,
+}
+
+/// A model that is loaded.
+pub(crate) struct Model {
+    pub(crate) tokenizer: Arc<Tokenizer>,
+    pub(crate) backend: Box<dyn Backend>,
+}
+
+/// A place for one line about what happened.
+pub(crate) type Log = Box<dyn Fn(&str) + Send + Sync>;
+
+/// What all connections share.
+pub(crate) struct App {
+    pub(crate) settings: Settings,
+    pub(crate) queue: Queue,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) model: OnceLock<Model>,
+    pub(crate) phase: watch::Sender<Phase>,
+    /// Bound to an address that only this machine reaches.
+    pub(crate) loopback: bool,
+    /// When the server began, in seconds since 1970.
+    pub(crate) since: u64,
+    log: Log,
+    ids: (RandomState, AtomicU64),
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("model", &self.settings.model).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    pub(crate) fn new(settings: Settings, loopback: bool, log: Log) -> App {
+        App {
+            queue: Queue::new(settings.queue),
+            settings,
+            metrics: Arc::default(),
+            model: OnceLock::new(),
+            phase: watch::Sender::new(Phase::Serving),
+            loopback,
+            since: now_s(),
+            log,
+            ids: (RandomState::new(), AtomicU64::new(0)),
+        }
+    }
+
+    pub(crate) fn log(&self, line: &str) {
+        (self.log)(line);
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// The model, if requests may use it now.
+    pub(crate) fn model(&self) -> Result<&Model, ApiError> {
+        if self.phase() > Phase::Serving {
+            return Err(ApiError::shutting_down());
+        }
+        self.model.get().ok_or_else(ApiError::loading)
+    }
+
+    pub(crate) fn gauges(&self) -> Gauges {
+        Gauges {
+            up: self.model.get().is_some(),
+            busy: self.queue.is_busy(),
+            queue_depth: self.queue.depth(),
+        }
+    }
+
+    /// A name that nothing else has: 24 hexadecimal digits after a prefix.
+    pub(crate) fn fresh(&self, prefix: &str) -> String {
+        let number = self.ids.1.fetch_add(1, Ordering::Relaxed);
+        let half = |salt: u64| {
+            let mut hasher = self.ids.0.build_hasher();
+            hasher.write_u64(number);
+            hasher.write_u64(salt);
+            hasher.finish()
+        };
+        format!("{prefix}{:016x}{:08x}", half(0), half(1) as u32)
+    }
+}
+
+pub(crate) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,53 @@
+//! The line between HTTP and inference: ids go in, events come out.
+//!
+//! A [`Backend`] takes one [`Job`] at a time and tells its [`Sink`] what happens. The sink's answer to
+//! each event says whether anybody still wants the next one. The real backend is an engine
+//! on a thread of its own; tests script one.
+
+use std::ops::ControlFlow;
+
+use crate::sink::Sink;
+
+/// What the server must know about a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Positions of a sequence, prompt and reply together.
+    pub context: usize,
+    /// Changes whenever the program, the weights or their arithmetic change.
+    pub fingerprint: String,
+}
+
+/// Something that generates.
+pub trait Backend: Send + Sync + 'static {
+    /// What the server must know about it.
+    fn facts(&self) -> &Facts;
+
+    /// Begins a generation and returns at once. The server gives the next job only after it
+    /// has seen the last one's sink dropped.
+    fn submit(&self, job: Job);
+}
+
+/// One generation.
+#[derive(Debug)]
+pub struct Job {
+    /// The prompt, never empty, shorter than the context.
+    pub prompt: Vec<u32>,
+    /// The most ids to generate, at least one; prompt and reply fit into the context.
+    pub max_new: usize,
+    /// Who is told.
+    pub sink: Sink,
+}
+
+/// How a generation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The model produced this stop id.
+    Stop(u32),
+    /// `max_new` was reached.
+    Length,
+    /// The sink said `Break`.
+    Cancelled,
+}
+
+/// Whether anybody wants more.
+pub type Flow = ControlFlow<()>;

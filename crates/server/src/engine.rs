@@ -1,0 +1,132 @@
+//! The real backend: an engine and one session on a thread of their own.
+
+use std::any::Any;
+use std::io;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use deltafin_engine::{
+    Engine, EngineError, Finish, Limits, Listener, Outcome, Progress, Session, generate,
+};
+
+use crate::backend::{Backend, End, Facts, Flow, Job};
+use crate::sink::Sink;
+
+/// An engine that answers jobs one after the other. What the session holds from the last
+/// conversation is kept for as long as the next prompt continues it.
+#[derive(Debug)]
+pub struct EngineBackend {
+    facts: Facts,
+    jobs: SyncSender<Job>,
+}
+
+impl EngineBackend {
+    /// Gives the engine its thread. `stop_ids` end a generation.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub fn start(
+        engine: Engine,
+        stop_ids: Vec<u32>,
+        fingerprint: String,
+    ) -> io::Result<EngineBackend> {
+        let facts = Facts { context: engine.context(), fingerprint };
+        let (jobs, waiting) = sync_channel(1);
+        thread::Builder::new()
+            .name("engine".to_owned())
+            .spawn(move || work(&engine, &stop_ids, &waiting))?;
+        Ok(EngineBackend { facts, jobs })
+    }
+}
+
+impl Backend for EngineBackend {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn submit(&self, job: Job) {
+        // One job at a time, so there is room. A job that cannot be given is dropped, which
+        // tells its listener that the engine has stopped.
+        let _ = self.jobs.try_send(job);
+    }
+}
+
+fn work(engine: &Engine, stop: &[u32], jobs: &Receiver<Job>) {
+    let mut session = engine.session();
+    for job in jobs {
+        let Job { prompt, max_new, mut sink } = job;
+        let answered = catch_unwind(AssertUnwindSafe(|| {
+            answer(
+                &mut session,
+                &prompt,
+                Limits { max_new: Some(max_new), stop, ignore_stop: false },
+                &mut sink,
+            )
+        }));
+        match answered {
+            Ok(Ok(outcome)) => sink.end(end(outcome.finish)),
+            Ok(Err(error)) => sink.fail(chain(&error)),
+            Err(panic) => {
+                // Whatever it left in the session is not to be trusted.
+                session = engine.session();
+                sink.fail(format!("a fault in the engine: {}", words(&*panic)));
+            }
+        }
+    }
+}
+
+fn answer(
+    session: &mut Session<'_>,
+    prompt: &[u32],
+    limits: Limits<'_>,
+    sink: &mut Sink,
+) -> Result<Outcome, EngineError> {
+    let cached = session.reuse(prompt);
+    sink.begin(cached);
+    generate(session, &prompt[cached..], limits, &mut Live { sink, cached, prompt: prompt.len() })
+}
+
+fn end(finish: Finish) -> End {
+    match finish {
+        Finish::Stop(id) => End::Stop(id),
+        Finish::Length => End::Length,
+        Finish::Cancelled => End::Cancelled,
+    }
+}
+
+struct Live<'a> {
+    sink: &'a mut Sink,
+    cached: usize,
+    prompt: usize,
+}
+
+impl Listener for Live<'_> {
+    fn prefill(&mut self, progress: Progress) -> Flow {
+        self.sink.prefill(self.cached + progress.rows_done, self.prompt)
+    }
+
+    fn id(&mut self, id: u32) -> ControlFlow<()> {
+        self.sink.prefill(self.prompt, self.prompt)?;
+        self.sink.id(id)
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !words.contains(&more) {
+            words = format!("{words}: {more}");
+        }
+        cause = error.source();
+    }
+    words
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("unknown")
+}

@@ -1,0 +1,167 @@
+//! The one form of every refusal.
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+/// A request that is not answered as hoped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    kind: &'static str,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    param: Option<String>,
+    pub(crate) retry_after_s: Option<u64>,
+}
+
+/// How long to wait for weights, or for another server.
+const RETRY_UNAVAILABLE_S: u64 = 5;
+
+impl ApiError {
+    fn new(status: StatusCode, kind: &'static str, code: &'static str, message: String) -> Self {
+        ApiError { status, kind, code, message, param: None, retry_after_s: None }
+    }
+
+    fn invalid(code: &'static str, param: &str, message: String) -> ApiError {
+        let error = ApiError::new(StatusCode::BAD_REQUEST, "invalid_request_error", code, message);
+        ApiError { param: (!param.is_empty()).then(|| param.to_owned()), ..error }
+    }
+
+    /// The body is not what it should be as a whole.
+    pub(crate) fn json(message: String) -> ApiError {
+        ApiError::invalid("invalid_json", "", message)
+    }
+
+    /// A value that cannot be meant.
+    pub(crate) fn value(param: &str, message: impl Into<String>) -> ApiError {
+        ApiError::invalid("invalid_value", param, message.into())
+    }
+
+    /// Something has to be there.
+    pub(crate) fn missing(param: &str, message: impl Into<String>) -> ApiError {
+        ApiError::invalid("missing_required_parameter", param, message.into())
+    }
+
+    /// Understood, and not done here.
+    pub(crate) fn unsupported(param: &str, message: impl Into<String>) -> ApiError {
+        ApiError::invalid("unsupported_parameter", param, message.into())
+    }
+
+    /// Content that is not text.
+    pub(crate) fn content(param: &str, message: impl Into<String>) -> ApiError {
+        ApiError::invalid("unsupported_content", param, message.into())
+    }
+
+    /// The prompt leaves no room. Agents look for these words and shorten their history.
+    pub(crate) fn too_long(param: &str, prompt: usize, context: usize) -> ApiError {
+        let message = format!(
+            "This model's maximum context length is {context} tokens, but the prompt has {prompt} tokens: \
+             shorten it, or start the server with a larger --context"
+        );
+        ApiError::invalid("context_length_exceeded", param, message)
+    }
+
+    /// Another model than the one that is served.
+    pub(crate) fn model(asked: &str, served: &str) -> ApiError {
+        let message = format!("the model '{asked}' is not served here: use '{served}'");
+        let error = ApiError::new(
+            StatusCode::NOT_FOUND,
+            "invalid_request_error",
+            "model_not_found",
+            message,
+        );
+        ApiError { param: Some("model".to_owned()), ..error }
+    }
+
+    /// Nothing lives under this path.
+    pub(crate) fn not_found(path: &str) -> ApiError {
+        let message = format!("there is no {path} here: see /v1/chat/completions and /v1/models");
+        ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "not_found", message)
+    }
+
+    /// The path is right, the method is not.
+    pub(crate) fn method(allow: &str) -> ApiError {
+        let message = format!("this path takes {allow}");
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        ApiError::new(status, "invalid_request_error", "method_not_allowed", message)
+    }
+
+    /// A body of unknown length that is not chunked.
+    pub(crate) fn length_required() -> ApiError {
+        let message = "send a body with Content-Length or Transfer-Encoding: chunked".to_owned();
+        let status = StatusCode::LENGTH_REQUIRED;
+        ApiError::new(status, "invalid_request_error", "length_required", message)
+    }
+
+    /// The body is over the limit.
+    pub(crate) fn too_large(limit: usize) -> ApiError {
+        let message = format!(
+            "the body is larger than {limit} bytes: send less, or start the server with a larger --max-body"
+        );
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        ApiError::new(status, "invalid_request_error", "request_too_large", message)
+    }
+
+    /// The body did not come.
+    pub(crate) fn body_timeout() -> ApiError {
+        let message = "the body stopped coming: send it without long pauses".to_owned();
+        let status = StatusCode::REQUEST_TIMEOUT;
+        ApiError::new(status, "invalid_request_error", "request_timeout", message)
+    }
+
+    /// No key, or a wrong one.
+    pub(crate) fn key() -> ApiError {
+        let message = "the API key is missing or wrong: send Authorization: Bearer KEY".to_owned();
+        ApiError::new(StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key", message)
+    }
+
+    /// A page of a foreign origin, or a foreign name for this machine.
+    pub(crate) fn origin(message: String) -> ApiError {
+        ApiError::new(StatusCode::FORBIDDEN, "permission_error", "origin_not_allowed", message)
+    }
+
+    /// The queue is full.
+    pub(crate) fn busy(retry_after_s: u64) -> ApiError {
+        let message = format!(
+            "the model answers one request at a time and its queue is full: try again in {retry_after_s} s"
+        );
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let error = ApiError::new(status, "rate_limit_error", "server_busy", message);
+        ApiError { retry_after_s: Some(retry_after_s), ..error }
+    }
+
+    /// The generation failed.
+    pub(crate) fn engine(reason: &str) -> ApiError {
+        let message = format!("the generation failed: {reason}");
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        ApiError::new(status, "server_error", "engine_error", message)
+    }
+
+    /// A fault of our own.
+    pub(crate) fn internal(reason: &str) -> ApiError {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        ApiError::new(status, "server_error", "internal_error", reason.to_owned())
+    }
+
+    /// Weights are still being read.
+    pub(crate) fn loading() -> ApiError {
+        ApiError::unavailable("model_loading", "the model is being loaded: try again soon")
+    }
+
+    /// The server is about to end.
+    pub(crate) fn shutting_down() -> ApiError {
+        ApiError::unavailable("shutting_down", "the server is shutting down: try again later")
+    }
+
+    fn unavailable(code: &'static str, message: &str) -> ApiError {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let error = ApiError::new(status, "server_error", code, message.to_owned());
+        ApiError { retry_after_s: Some(RETRY_UNAVAILABLE_S), ..error }
+    }
+
+    /// The error as its own document.
+    pub(crate) fn document(&self) -> Value {
+        let ApiError { message, kind, param, code, .. } = self;
+        json!({ "error": { "message": message, "type": kind, "param": param, "code": code } })
+    }
+}

@@ -1,0 +1,248 @@
+//! The endpoints that generate. Everything that can be refused is refused before the queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Request, Response, StatusCode, Version};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::{ApiError, Body, body, json, refusal, set};
+use crate::app::{App, Model, now_s};
+use crate::generation::{Generation, Plan};
+use crate::reader::Reader;
+use crate::request::fields::{Fields, shown};
+use crate::request::{Options, chat, completion};
+use crate::response::{Head, Shape, stream};
+
+/// Pieces of a response that may wait for the socket.
+const PIECES_MAX: usize = 16;
+/// The channel opening at a prompt's end, which the publisher does not count.
+const OPENING_TOKENS: usize = 3;
+
+/// A request that may join the queue.
+struct Prepared {
+    plan: Plan,
+    shape: Shape,
+    options: Options,
+}
+
+/// `/v1/chat/completions`.
+pub(super) async fn chat(
+    app: &Arc<App>,
+    request: Request<Incoming>,
+    id: &str,
+) -> Result<Response<Body>, ApiError> {
+    generate(app, request, id, prepare_chat).await
+}
+
+/// `/v1/completions`.
+pub(super) async fn completion(
+    app: &Arc<App>,
+    request: Request<Incoming>,
+    id: &str,
+) -> Result<Response<Body>, ApiError> {
+    generate(app, request, id, prepare_completion).await
+}
+
+async fn generate(
+    app: &Arc<App>,
+    request: Request<Incoming>,
+    id: &str,
+    prepare: fn(&App, &Model, &Fields<'_>) -> Result<Prepared, ApiError>,
+) -> Result<Response<Body>, ApiError> {
+    app.model()?;
+    let version = request.version();
+    let body = body::read(request, &app.settings).await?;
+    let shared = app.clone();
+    let Prepared { plan, shape, options } = off_thread(move || {
+        let value = parse(&body)?;
+        let fields = Fields::of_request(&value)?;
+        check_model(&shared, &fields)?;
+        prepare(&shared, shared.model()?, &fields)
+    })
+    .await?;
+    let generation = Generation::join(app, plan, id.to_owned())?;
+    let mut response = match options.stream {
+        true => streamed(app, generation, shape),
+        false => whole(app, generation, shape, version).await,
+    };
+    tell(response.headers_mut(), &options);
+    Ok(response)
+}
+
+/// Reading and tokenizing megabytes takes a while; connections are not to wait for it.
+pub(super) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(ApiError::internal("reading the request failed")))
+}
+
+/// A body's JSON, whatever its content type says.
+pub(super) fn parse(body: &[u8]) -> Result<Value, ApiError> {
+    serde_json::from_slice(body).map_err(|error| {
+        ApiError::json(format!("the body is not JSON: {}", shown(&error.to_string())))
+    })
+}
+
+fn check_model(app: &App, fields: &Fields<'_>) -> Result<(), ApiError> {
+    let served = &app.settings.model;
+    match fields.string("model")? {
+        Some(asked)
+            if !asked.is_empty()
+                && asked != served
+                && !app.settings.aliases.iter().any(|alias| alias == asked) =>
+        {
+            Err(ApiError::model(&shown(asked), served))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn prepare_chat(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
+    let chat::Chat { request, reply, mut options } = chat::read(fields)?;
+    options.max_new = options.max_new.or(app.settings.default_max_tokens);
+    let prompt = render(model, &request)?;
+    let max_new = room(model, "messages", prompt.len(), options.max_new)?;
+    let prompt_tokens = prompt.len().saturating_sub(OPENING_TOKENS);
+    let reader = Reader::chat(model.tokenizer.clone(), reply);
+    let head = head(app, model, "chatcmpl-", prompt_tokens, options.include_usage);
+    let shape = Shape::chat(head, request.thinking);
+    Ok(Prepared { plan: Plan { prompt, max_new, reader }, shape, options })
+}
+
+fn prepare_completion(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
+    let completion::Completion { prompt, stop, options } = completion::read(fields)?;
+    let prompt = model.tokenizer.encode_text(&prompt);
+    let max_new = room(model, "prompt", prompt.len(), options.max_new)?;
+    let reader = Reader::raw(model.tokenizer.clone(), stop);
+    let head = head(app, model, "cmpl-", prompt.len(), options.include_usage);
+    Ok(Prepared { plan: Plan { prompt, max_new, reader }, shape: Shape::text(head), options })
+}
+
+/// A conversation's ids.
+pub(super) fn render(
+    model: &Model,
+    request: &deltafin_text::Request,
+) -> Result<Vec<u32>, ApiError> {
+    let segments = deltafin_text::render(request)
+        .map_err(|error| ApiError::value("messages", error.to_string()))?;
+    model
+        .tokenizer
+        .encode_segments(&segments)
+        .map_err(|error| ApiError::internal(&error.to_string()))
+}
+
+/// How much may be generated: what was asked for, within the context.
+fn room(
+    model: &Model,
+    param: &str,
+    prompt: usize,
+    asked: Option<usize>,
+) -> Result<usize, ApiError> {
+    let context = model.backend.facts().context;
+    if prompt >= context {
+        return Err(ApiError::too_long(param, prompt, context));
+    }
+    Ok(asked.unwrap_or(usize::MAX).min(context - prompt))
+}
+
+fn head(app: &App, model: &Model, prefix: &str, prompt_tokens: usize, include_usage: bool) -> Head {
+    Head {
+        id: app.fresh(prefix),
+        created: now_s(),
+        model: app.settings.model.clone(),
+        fingerprint: model.backend.facts().fingerprint.clone(),
+        prompt_tokens,
+        include_usage,
+    }
+}
+
+/// What the client should know about how it was understood.
+fn tell(headers: &mut HeaderMap, options: &Options) {
+    if !options.ignored.is_empty() {
+        let names: String = options.ignored.join(", ").chars().take(1000).collect();
+        set(headers, HeaderName::from_static("x-ignored-parameters"), &names);
+    }
+    if let Some(effort) = options.mapped_effort {
+        set(headers, HeaderName::from_static("x-reasoning-effort"), effort.as_str());
+    }
+    if options.unenforced {
+        set(headers, HeaderName::from_static("x-not-enforced"), "response_format");
+    }
+}
+
+fn streamed(app: &Arc<App>, generation: Generation, shape: Shape) -> Response<Body> {
+    let (pieces, body) = mpsc::channel(PIECES_MAX);
+    let settings = &app.settings;
+    tokio::spawn(stream::run(
+        generation,
+        shape,
+        app.clone(),
+        stream::Out { pieces, ping: settings.ping_interval, stall: settings.stall_limit },
+    ));
+    let mut response = Response::new(Body::Pieces(body));
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_TYPE, "text/event-stream; charset=utf-8"),
+        (CACHE_CONTROL, "no-cache"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A response in one piece. The status is held back for a while, so that quick failures have their
+/// own; then it is 200, and blanks keep the connection alive until the document is there.
+async fn whole(
+    app: &Arc<App>,
+    mut generation: Generation,
+    shape: Shape,
+    version: Version,
+) -> Response<Body> {
+    // A client that cannot read chunks must wait for the length.
+    let patient = version < Version::HTTP_11 || app.settings.ping_interval.is_zero();
+    let hold = if patient { Duration::MAX } else { app.settings.status_hold };
+    match timeout(hold, generation.whole()).await {
+        Ok(Ok(summary)) => json(StatusCode::OK, &shape.whole(app, &summary)),
+        Ok(Err(error)) => refusal(&error),
+        Err(_) => {
+            let (pieces, body) = mpsc::channel(PIECES_MAX);
+            tokio::spawn(blanks(app.clone(), generation, shape, pieces));
+            let mut response = Response::new(Body::Pieces(body));
+            let kind = HeaderValue::from_static("application/json");
+            response.headers_mut().insert(CONTENT_TYPE, kind);
+            response
+        }
+    }
+}
+
+async fn blanks(
+    app: Arc<App>,
+    mut generation: Generation,
+    shape: Shape,
+    pieces: mpsc::Sender<Bytes>,
+) {
+    let document = loop {
+        if pieces.try_send(Bytes::from_static(b" ")).is_err() && pieces.is_closed() {
+            return;
+        }
+        tokio::select! {
+            ended = generation.whole() => break match ended {
+                Ok(summary) => shape.whole(&app, &summary),
+                Err(error) => {
+                    app.log(&format!("an error was sent under status 200: {}", error.message));
+                    error.document()
+                }
+            },
+            () = pieces.closed() => return,
+            () = tokio::time::sleep(app.settings.ping_interval) => {}
+        }
+    };
+    let _ = pieces.send(Bytes::from(document.to_string())).await;
+}

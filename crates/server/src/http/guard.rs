@@ -1,0 +1,152 @@
+//! Who may ask: request ids, keys, names of this machine, pages of other origins.
+
+use hyper::body::Incoming;
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN, VARY,
+};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+
+use super::route::Route;
+use super::{ApiError, Body};
+use crate::app::App;
+
+const ID_BYTES_MAX: usize = 128;
+
+/// The client's own name for its request if it is a decent one, else a new one.
+pub(super) fn request_id(app: &App, headers: &HeaderMap) -> String {
+    let given = headers.get(super::REQUEST_ID).map(HeaderValue::as_bytes).unwrap_or_default();
+    let decent = (1..=ID_BYTES_MAX).contains(&given.len())
+        && given.iter().all(|byte| byte.is_ascii_graphic());
+    match std::str::from_utf8(given) {
+        Ok(id) if decent => id.to_owned(),
+        _ => app.fresh("req_"),
+    }
+}
+
+/// Host name and key. Health is for everybody who reaches us.
+pub(super) fn admit(app: &App, route: &Route, request: &Request<Incoming>) -> Result<(), ApiError> {
+    let headers = request.headers();
+    // A page elsewhere can give its own name our address; then that name is in `Host`.
+    let host = header(headers, HOST).unwrap_or_default();
+    if app.loopback && !host.is_empty() && !is_loopback_name(host) {
+        let message = "this server answers to localhost only: use http://127.0.0.1 as the address";
+        return Err(ApiError::origin(message.to_owned()));
+    }
+    if route.is_open() || app.settings.api_keys.is_empty() {
+        return Ok(());
+    }
+    let bearer = header(headers, AUTHORIZATION).and_then(|value| {
+        let (scheme, key) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+    });
+    let given = bearer.or(header(headers, HeaderName::from_static("x-api-key")));
+    let fits = |given: &str| {
+        // All keys are compared, so that time does not tell which one was near.
+        app.settings.api_keys.iter().fold(false, |found, key| found | same(given, key))
+    };
+    if given.is_some_and(fits) { Ok(()) } else { Err(ApiError::key()) }
+}
+
+/// The foreign origin that may ask; nothing for a request that has none or comes from our own.
+pub(super) fn allowed_origin(app: &App, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let Some(value) = headers.get(ORIGIN) else { return Ok(None) };
+    let origin = value.to_str().unwrap_or_default();
+    let allowed = &app.settings.cors_origins;
+    if allowed.iter().any(|one| one == "*" || one == origin) {
+        return Ok(Some(origin.to_owned()));
+    }
+    if header(headers, HOST).is_some_and(|host| origin == format!("http://{host}")) {
+        return Ok(None);
+    }
+    Err(ApiError::origin(
+        "pages of this origin may not ask: start the server with --cors-origin to let them"
+            .to_owned(),
+    ))
+}
+
+pub(super) fn is_preflight(request: &Request<Incoming>) -> bool {
+    request.method() == Method::OPTIONS
+        && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// What a browser wants to know before it asks.
+pub(super) fn preflight(asked: &HeaderMap) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(None));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    for (question, answer) in [
+        (ACCESS_CONTROL_REQUEST_METHOD, ACCESS_CONTROL_ALLOW_METHODS),
+        (ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_ALLOW_HEADERS),
+    ] {
+        if let Some(value) = asked.get(question) {
+            headers.insert(answer, value.clone());
+        }
+    }
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+/// Lets the page of an allowed origin read the response.
+pub(super) fn expose(headers: &mut HeaderMap, origin: &str) {
+    super::set(headers, ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(VARY, HeaderValue::from_static("Origin"));
+    let exposed = HeaderValue::from_static("x-request-id, retry-after");
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+}
+
+fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// `localhost`, a name below it, or a loopback address, with or without a port.
+fn is_loopback_name(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Compares in a time that depends on the lengths alone.
+fn same(given: &str, key: &str) -> bool {
+    let differing = given.bytes().zip(key.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+    std::hint::black_box(differing) == 0 && given.len() == key.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_s_names_are_loopback() {
+        for name in [
+            "localhost",
+            "LOCALHOST:8080",
+            "a.localhost",
+            "127.0.0.1:1",
+            "127.9.9.9",
+            "[::1]:80",
+            "[::1]",
+        ] {
+            assert!(is_loopback_name(name), "{name}");
+        }
+        for name in
+            ["evil.example", "localhost.evil.example", "10.0.0.1", "[::2]", "127.0.0.1.nip.io", ""]
+        {
+            assert!(!is_loopback_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn keys_are_the_same_only_whole() {
+        assert!(same("abc", "abc"));
+        assert!(
+            !same("ab", "abc") && !same("abcd", "abc") && !same("", "abc") && !same("abd", "abc")
+        );
+    }
+}

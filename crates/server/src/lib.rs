@@ -1,0 +1,34 @@
+//! OpenAI's HTTP interface over one model that answers one request at a time.
+//!
+//! Promises: a request is refused before anything is generated, or it is answered as asked; every
+//! connection is kept visibly alive; work stops when nobody listens; questions about the
+//! server's state never wait for the model.
+//!
+//! ```text
+//! socket ─► http ─► request ─► Queue ─► Backend ═ Sink ═► Generation ─► response ─► socket
+//!                    (checked)   (one slot)   (ids)   (deltas)
+//! ```
+//!
+//! HTTP runs on a few threads of its own. The engine has its own thread; a bounded channel joins the
+//! two. [`Backend`] is the line between them.
+#![forbid(unsafe_code)]
+
+mod app;
+mod backend;
+mod engine;
+mod generation;
+mod http;
+mod metrics;
+mod queue;
+mod reader;
+mod request;
+mod response;
+mod server;
+mod settings;
+mod sink;
+
+pub use backend::{Backend, End, Facts, Flow, Job};
+pub use engine::EngineBackend;
+pub use server::Server;
+pub use settings::Settings;
+pub use sink::Sink;

@@ -1,0 +1,112 @@
+//! A chat request: read, checked, and ready to be rendered.
+
+use deltafin_text::chat::Request;
+use deltafin_text::reply::ReplyOptions;
+
+use super::common::{check_sampling, ignored, refuse_unsupported, stops, streaming, token_limit};
+use super::effort::Thinking;
+use super::fields::Fields;
+use super::tools::{self, Names};
+use super::{Options, messages};
+use crate::http::ApiError;
+
+/// Members that mean something, or are checked. All others are named as ignored.
+const KNOWN: &[&str] = &[
+    "model",
+    "messages",
+    "max_completion_tokens",
+    "max_tokens",
+    "stream",
+    "stream_options",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "typical_p",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "repetition_penalty",
+    "n",
+    "best_of",
+    "stop",
+    "reasoning_effort",
+    "thinking",
+    "reasoning",
+    "chat_template_kwargs",
+    "enable_thinking",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "logprobs",
+    "top_logprobs",
+    "modalities",
+    "deltafin",
+];
+
+/// What a chat asks for.
+#[derive(Debug)]
+pub(crate) struct Chat {
+    pub(crate) request: Request,
+    pub(crate) reply: ReplyOptions,
+    pub(crate) options: Options,
+}
+
+/// Reads everything but the model's name, which the caller knows.
+pub(crate) fn read(fields: &Fields<'_>) -> Result<Chat, ApiError> {
+    refuse_unsupported(fields)?;
+    check_sampling(fields)?;
+    no_logprobs(fields)?;
+    let (stream, include_usage) = streaming(fields)?;
+    let max_new =
+        token_limit(fields, "max_completion_tokens")?.or(token_limit(fields, "max_tokens")?);
+    let (request, thinking) = conversation(fields)?;
+    let reply = ReplyOptions {
+        stop: stops(fields)?,
+        parallel_tool_calls: fields.boolean("parallel_tool_calls")?.unwrap_or(true),
+        ..ReplyOptions::for_request(&request)
+    };
+    let options = Options {
+        stream,
+        include_usage,
+        max_new,
+        ignored: ignored(fields, KNOWN),
+        mapped_effort: thinking.effort.filter(|_| thinking.mapped),
+        unenforced: request.response_format.is_some(),
+    };
+    Ok(Chat { request, reply, options })
+}
+
+/// What is rendered.
+pub(crate) fn conversation(fields: &Fields<'_>) -> Result<(Request, Thinking), ApiError> {
+    let thinking = Thinking::read(fields)?;
+    let mut names = Names::default();
+    let tools = names.declare(fields.array("tools")?.unwrap_or_default(), "tools")?;
+    let messages = messages::read(fields, &mut names)?;
+    let request = Request {
+        tools,
+        tool_choice: tools::choice(fields, &names)?,
+        response_format: tools::response_format(fields)?,
+        thinking: thinking.effort.is_some(),
+        ..Request::new(messages)
+    };
+    let request = match thinking.effort {
+        Some(effort) => request.with_effort(effort),
+        None => request,
+    };
+    Ok((request, thinking))
+}
+
+fn no_logprobs(fields: &Fields<'_>) -> Result<(), ApiError> {
+    let top = fields.integer("top_logprobs")?;
+    if top.is_some_and(|top| !(0..=20).contains(&top)) {
+        return Err(ApiError::value("top_logprobs", "top_logprobs must be between 0 and 20"));
+    }
+    if fields.boolean("logprobs")?.unwrap_or(false) || top.is_some_and(|top| top > 0) {
+        let message = "logprobs are not supported: leave them out";
+        return Err(ApiError::unsupported("logprobs", message));
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Fields that chats and completions share.
+
+use serde_json::Value;
+
+use super::fields::{Fields, wrong_type};
+use crate::http::ApiError;
+
+/// Sequences that may end an answer.
+const STOPS_MAX: usize = 16;
+
+/// Greedy decoding has no use for these; they are checked, so that a mistake is still noticed.
+pub(crate) fn check_sampling(fields: &Fields<'_>) -> Result<(), ApiError> {
+    within(fields, "temperature", 0.0, 2.0)?;
+    within(fields, "top_p", 0.0, 1.0)?;
+    for name in ["min_p", "typical_p"] {
+        fields.number(name)?;
+    }
+    for name in ["top_k", "seed"] {
+        fields.integer(name)?;
+    }
+    for (name, neutral) in
+        [("presence_penalty", 0.0), ("frequency_penalty", 0.0), ("repetition_penalty", 1.0)]
+    {
+        if fields.number(name)?.is_some_and(|given| given != neutral) {
+            return Err(not_greedy(name, &neutral.to_string()));
+        }
+    }
+    if let Some(bias) = fields.get("logit_bias") {
+        let bias = bias.as_object().ok_or_else(|| wrong_type("logit_bias", "an object", bias))?;
+        if !bias.is_empty() {
+            return Err(not_greedy("logit_bias", "{}"));
+        }
+    }
+    for name in ["n", "best_of"] {
+        if fields.integer(name)?.is_some_and(|count| count != 1) {
+            let message =
+                format!("{name} must be 1: decoding is greedy, all choices would be equal");
+            return Err(ApiError::unsupported(name, message));
+        }
+    }
+    Ok(())
+}
+
+fn not_greedy(name: &str, neutral: &str) -> ApiError {
+    let message = format!("{name} would change the model's choice: leave it out or send {neutral}");
+    ApiError::unsupported(name, message)
+}
+
+fn within(fields: &Fields<'_>, name: &str, least: f64, most: f64) -> Result<(), ApiError> {
+    match fields.number(name)? {
+        Some(given) if !(least..=most).contains(&given) => {
+            Err(ApiError::value(name, format!("{name} must be between {least} and {most}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `stop`: one sequence or several.
+pub(crate) fn stops(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
+    let stops: Vec<String> = match fields.get("stop") {
+        None => Vec::new(),
+        Some(Value::String(stop)) => vec![stop.clone()],
+        Some(Value::Array(stops)) => {
+            let read = |(at, stop): (usize, &Value)| {
+                let text = stop.as_str().map(str::to_owned);
+                text.ok_or_else(|| wrong_type(&format!("stop[{at}]"), "a string", stop))
+            };
+            stops.iter().enumerate().map(read).collect::<Result<_, _>>()?
+        }
+        Some(other) => return Err(wrong_type("stop", "a string or an array of strings", other)),
+    };
+    if stops.len() > STOPS_MAX || stops.iter().any(String::is_empty) {
+        let message = format!("stop takes up to {STOPS_MAX} sequences, none of them empty");
+        return Err(ApiError::value("stop", message));
+    }
+    Ok(stops)
+}
+
+/// A limit of tokens; −1 is some clients' word for none.
+pub(crate) fn token_limit(fields: &Fields<'_>, name: &str) -> Result<Option<usize>, ApiError> {
+    match fields.integer(name)? {
+        None | Some(-1) => Ok(None),
+        Some(limit @ 1..) => Ok(Some(usize::try_from(limit).unwrap_or(usize::MAX))),
+        Some(_) => Err(ApiError::value(name, format!("{name} must be at least 1"))),
+    }
+}
+
+/// `stream`, and whether a last chunk tells usage.
+pub(crate) fn streaming(fields: &Fields<'_>) -> Result<(bool, bool), ApiError> {
+    let stream = fields.boolean("stream")?.unwrap_or(false);
+    let options = fields.object("stream_options")?;
+    let usage = options.map(|options| options.boolean("include_usage")).transpose()?.flatten();
+    Ok((stream, usage.unwrap_or(false)))
+}
+
+/// Features that this server does not have: absent or off is fine.
+pub(crate) fn refuse_unsupported(fields: &Fields<'_>) -> Result<(), ApiError> {
+    for (name, remedy) in [
+        ("audio", "this model speaks text"),
+        ("functions", "use tools"),
+        ("function_call", "use tool_choice"),
+        ("web_search_options", "there is no search here"),
+        ("max_reasoning_tokens", "use reasoning_effort or max_completion_tokens"),
+    ] {
+        if fields.get(name).is_some() {
+            return Err(ApiError::unsupported(name, format!("{name} is not supported: {remedy}")));
+        }
+    }
+    if fields.boolean("deltafin")?.unwrap_or(false) {
+        let message = "deltafin is not supported: see /metrics for timings";
+        return Err(ApiError::unsupported("deltafin", message));
+    }
+    match fields.array("modalities")? {
+        Some(given) if given.iter().any(|kind| kind.as_str() != Some("text")) => {
+            Err(ApiError::unsupported("modalities", "modalities must be [\"text\"]"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The names of members that change nothing here.
+pub(crate) fn ignored(fields: &Fields<'_>, known: &[&str]) -> Vec<String> {
+    let unknown = fields.names().filter(|name| !known.contains(name));
+    unknown.map(str::to_owned).collect()
+}

@@ -1,0 +1,88 @@
+//! A completion request: a text to go on with.
+
+use serde_json::Value;
+
+use super::Options;
+use super::common::{check_sampling, ignored, refuse_unsupported, stops, streaming, token_limit};
+use super::fields::{Fields, wrong_type};
+use crate::http::ApiError;
+
+/// What the interface says when nothing is said.
+const DEFAULT_MAX_NEW: usize = 16;
+
+const KNOWN: &[&str] = &[
+    "model",
+    "prompt",
+    "max_tokens",
+    "stream",
+    "stream_options",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "typical_p",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "repetition_penalty",
+    "n",
+    "best_of",
+    "stop",
+    "echo",
+    "suffix",
+    "logprobs",
+    "deltafin",
+];
+
+/// What a completion asks for.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    pub(crate) prompt: String,
+    pub(crate) stop: Vec<String>,
+    pub(crate) options: Options,
+}
+
+/// Reads everything but the model's name.
+pub(crate) fn read(fields: &Fields<'_>) -> Result<Completion, ApiError> {
+    refuse_unsupported(fields)?;
+    check_sampling(fields)?;
+    if fields.boolean("echo")?.unwrap_or(false) {
+        return Err(ApiError::unsupported("echo", "echo is not supported: send false"));
+    }
+    for name in ["suffix", "logprobs"] {
+        if fields.get(name).is_some() {
+            let message = format!("{name} is not supported: leave it out");
+            return Err(ApiError::unsupported(name, message));
+        }
+    }
+    let (stream, include_usage) = streaming(fields)?;
+    let options = Options {
+        stream,
+        include_usage,
+        max_new: Some(token_limit(fields, "max_tokens")?.unwrap_or(DEFAULT_MAX_NEW)),
+        ignored: ignored(fields, KNOWN),
+        mapped_effort: None,
+        unenforced: false,
+    };
+    Ok(Completion { prompt: prompt(fields)?, stop: stops(fields)?, options })
+}
+
+fn prompt(fields: &Fields<'_>) -> Result<String, ApiError> {
+    let text = match fields.get("prompt") {
+        None => return Err(ApiError::missing("prompt", "prompt is missing")),
+        Some(Value::String(text)) => text,
+        Some(Value::Array(items)) => match items.as_slice() {
+            [Value::String(text)] => text,
+            _ => {
+                let message = "prompt must be one string, or an array of exactly one";
+                return Err(ApiError::value("prompt", message));
+            }
+        },
+        Some(other) => return Err(wrong_type("prompt", "a string", other)),
+    };
+    if text.is_empty() {
+        return Err(ApiError::value("prompt", "prompt is empty: give at least one character"));
+    }
+    Ok(text.clone())
+}

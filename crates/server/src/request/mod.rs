@@ -1,0 +1,26 @@
+//! From a body's JSON to what is to be generated. Refuses early; ignores only what cannot change
+//! the answer, and says so.
+
+pub(crate) mod chat;
+mod common;
+pub(crate) mod completion;
+mod effort;
+pub(crate) mod fields;
+mod messages;
+mod tools;
+
+use deltafin_text::Effort;
+
+/// How a generation is limited and told.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) stream: bool,
+    pub(crate) include_usage: bool,
+    pub(crate) max_new: Option<usize>,
+    /// Members that change nothing.
+    pub(crate) ignored: Vec<String>,
+    /// The effort in use, where the one asked for has another name.
+    pub(crate) mapped_effort: Option<Effort>,
+    /// A response format was given: the model is told, and nothing makes it obey.
+    pub(crate) unenforced: bool,
+}

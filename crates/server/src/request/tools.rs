@@ -1,0 +1,139 @@
+//! `tools`, `tool_choice` and `response_format`.
+
+use std::collections::HashSet;
+
+use deltafin_text::chat::ToolChoice;
+use serde_json::Value;
+
+use super::fields::{Fields, shown, wrong_type};
+use crate::http::ApiError;
+
+const NAME_MAX: usize = 256;
+
+/// The names of all tools, those of messages included.
+#[derive(Debug, Default)]
+pub(crate) struct Names(HashSet<String>);
+
+impl Names {
+    /// Checks declarations and keeps them as they are: they are rendered, not interpreted.
+    pub(crate) fn declare(&mut self, tools: &[Value], path: &str) -> Result<Vec<Value>, ApiError> {
+        for (at, tool) in tools.iter().enumerate() {
+            self.tool(&Fields::of(tool, format!("{path}[{at}]"))?)?;
+        }
+        Ok(tools.to_vec())
+    }
+
+    fn tool(&mut self, tool: &Fields<'_>) -> Result<(), ApiError> {
+        let path = tool.path("type");
+        match tool.string("type")? {
+            Some("function") => {}
+            Some(kind) => {
+                let message = format!("{path} is '{}': use function", shown(kind));
+                return Err(ApiError::value(&path, message));
+            }
+            None => return Err(ApiError::missing(&path, format!("{path} is missing"))),
+        }
+        let path = tool.path("function");
+        let function = tool
+            .object("function")?
+            .ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
+        function.string("description")?;
+        function.object("parameters")?;
+        function.boolean("strict")?;
+        let path = function.path("name");
+        let name = function
+            .string("name")?
+            .ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
+        if !is_name(name) {
+            let rule = "a letter or _, then letters, digits, _ . -, 256 at most";
+            let message = format!("{path} is '{}': use {rule}", shown(name));
+            return Err(ApiError::value(&path, message));
+        }
+        if !self.0.insert(name.to_owned()) {
+            return Err(ApiError::value(&path, format!("{path}: '{name}' is declared twice")));
+        }
+        Ok(())
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    let rest = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b));
+    first && rest && name.len() <= NAME_MAX
+}
+
+/// `tool_choice`. A named function is asked for as `required` where it is the only one; to force
+/// one of several, tokens would have to be dictated to the model.
+pub(crate) fn choice(fields: &Fields<'_>, names: &Names) -> Result<ToolChoice, ApiError> {
+    let choice = match fields.get("tool_choice") {
+        None => ToolChoice::Auto,
+        Some(Value::String(word)) => match word.as_str() {
+            "auto" => ToolChoice::Auto,
+            "none" => ToolChoice::None,
+            "required" => ToolChoice::Required,
+            other => {
+                let message = format!(
+                    "tool_choice is '{}': use auto, none, required or a function",
+                    shown(other)
+                );
+                return Err(ApiError::value("tool_choice", message));
+            }
+        },
+        Some(object @ Value::Object(_)) => {
+            named(&Fields::of(object, "tool_choice".to_owned())?, names)?
+        }
+        Some(other) => return Err(wrong_type("tool_choice", "a string or an object", other)),
+    };
+    if choice == ToolChoice::Required && names.0.is_empty() {
+        let message = "tool_choice is required and there are no tools: declare one";
+        return Err(ApiError::value("tool_choice", message));
+    }
+    Ok(choice)
+}
+
+fn named(choice: &Fields<'_>, names: &Names) -> Result<ToolChoice, ApiError> {
+    let path = "tool_choice.function.name";
+    let function = match choice.string("type")? {
+        Some("function") => choice.object("function")?,
+        _ => {
+            let message = "tool_choice.type must be function";
+            return Err(ApiError::value("tool_choice.type", message));
+        }
+    };
+    let name = function.map(|function| function.string("name")).transpose()?.flatten();
+    let name = name.ok_or_else(|| ApiError::missing(path, format!("{path} is missing")))?;
+    if !names.0.contains(name) {
+        let message = format!("tool_choice names '{}', which no tool has", shown(name));
+        return Err(ApiError::value(path, message));
+    }
+    if names.0.len() > 1 {
+        let message = "tool_choice cannot force one of several tools: declare that one only";
+        return Err(ApiError::unsupported("tool_choice", message));
+    }
+    Ok(ToolChoice::Required)
+}
+
+/// `response_format`: the model is told about it; nothing makes it obey.
+pub(crate) fn response_format(fields: &Fields<'_>) -> Result<Option<Value>, ApiError> {
+    let Some(format) = fields.object("response_format")? else { return Ok(None) };
+    match format.string("type")? {
+        Some("text") => return Ok(None),
+        Some("json_object") => {}
+        Some("json_schema") => json_schema(&format)?,
+        _ => {
+            let message = "response_format.type must be text, json_object or json_schema";
+            return Err(ApiError::value("response_format.type", message));
+        }
+    }
+    Ok(fields.get("response_format").cloned())
+}
+
+fn json_schema(format: &Fields<'_>) -> Result<(), ApiError> {
+    let missing = |path: &str| ApiError::missing(path, format!("{path} is missing"));
+    let path = format.path("json_schema");
+    let schema = format.object("json_schema")?.ok_or_else(|| missing(&path))?;
+    schema.string("name")?.ok_or_else(|| missing(&schema.path("name")))?;
+    schema.object("schema")?.ok_or_else(|| missing(&schema.path("schema")))?;
+    schema.boolean("strict")?;
+    Ok(())
+}

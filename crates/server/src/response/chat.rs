@@ -1,0 +1,90 @@
+//! Choices of a conversation.
+
+use deltafin_text::Delta;
+use deltafin_text::reply::Call;
+use serde_json::{Map, Value, json};
+
+use super::finish_word;
+use crate::app::App;
+use crate::sink::Summary;
+
+/// The whole message. Reasoning goes under both names that clients know, and under none when
+/// thinking is off.
+pub(super) fn choice(app: &App, summary: &Summary, thinking: bool) -> Value {
+    let answer = &summary.answer;
+    let mut message = Map::new();
+    let mut put = |name: &str, value: Value| message.insert(name.to_owned(), value);
+    put("role", json!("assistant"));
+    put(
+        "content",
+        match answer.content.as_str() {
+            "" if !answer.tool_calls.is_empty() => Value::Null,
+            content => json!(content),
+        },
+    );
+    if thinking {
+        put("reasoning_content", json!(answer.reasoning_content));
+        put("reasoning", json!(answer.reasoning_content));
+    }
+    if !answer.tool_calls.is_empty() {
+        let calls = answer.tool_calls.iter().map(|call| whole_call(app, call));
+        put("tool_calls", calls.collect());
+    }
+    put("refusal", Value::Null);
+    json!({
+        "index": 0,
+        "message": message,
+        "logprobs": null,
+        "finish_reason": finish_word(summary),
+    })
+}
+
+fn whole_call(app: &App, call: &Call) -> Value {
+    let function = json!({ "name": call.name, "arguments": call.arguments });
+    json!({ "id": app.fresh("call_"), "type": "function", "function": function })
+}
+
+/// The role, told once.
+pub(super) fn opening() -> Value {
+    delta(json!({ "role": "assistant", "content": "" }))
+}
+
+/// One kind of increment for each choice. A call is told when it is complete: until then the model
+/// may still drop it or repeat an argument, and what was told cannot be taken back.
+pub(super) fn pieces(app: &App, piece: Delta) -> Vec<Value> {
+    match piece {
+        Delta::Reasoning(text) => vec![reasoning(&text)],
+        Delta::ReasoningEnd => vec![reasoning("")],
+        Delta::Content(text) => vec![delta(json!({ "content": text }))],
+        Delta::Call { index, call } => {
+            let function = json!({ "name": call.name, "arguments": "" });
+            let id = app.fresh("call_");
+            let begin =
+                json!({ "index": index, "id": id, "type": "function", "function": function });
+            let rest = json!({ "index": index, "function": { "arguments": call.arguments } });
+            [begin, rest].map(|call| delta(json!({ "tool_calls": [call] }))).into()
+        }
+        Delta::CallBegin { .. } | Delta::CallArguments { .. } | Delta::CallDropped { .. } => {
+            Vec::new()
+        }
+    }
+}
+
+/// The end. Some clients read usage here.
+pub(super) fn closing(summary: &Summary, usage: &Value) -> Value {
+    json!({
+        "index": 0,
+        "delta": {},
+        "logprobs": null,
+        "finish_reason": finish_word(summary),
+        "usage": usage,
+    })
+}
+
+fn reasoning(text: &str) -> Value {
+    delta(json!({ "reasoning_content": text, "reasoning": text }))
+}
+
+fn delta(delta: Value) -> Value {
+    json!({ "index": 0, "delta": delta, "logprobs": null, "finish_reason": null })
+}

@@ -1,0 +1,145 @@
+//! The life of a server: a bound port, connections, an end within a stated time.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafin_text::Tokenizer;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+
+use crate::app::{App, Model, Phase};
+use crate::backend::Backend;
+use crate::http;
+use crate::settings::Settings;
+
+/// Connections at a time; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 256;
+/// Threads that may read and tokenize long requests at a time.
+const BLOCKING_THREADS: usize = 4;
+/// An idle connection, or one that does not finish its headers, is closed after this.
+const HEADER_LIMIT: Duration = Duration::from_secs(75);
+/// Bytes of a request's headers.
+const HEADER_BYTES: usize = 64 << 10;
+/// What broken-off connections have to hear of it.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A server that runs. It answers from the start; the model comes with [`Server::ready`].
+#[derive(Debug)]
+pub struct Server {
+    app: Arc<App>,
+    runtime: Runtime,
+    address: SocketAddr,
+    alive: mpsc::Receiver<()>,
+}
+
+impl Server {
+    /// Serves on a port that is bound. `log` gets one line for each thing worth knowing.
+    ///
+    /// # Errors
+    /// When the socket or the threads cannot be had.
+    pub fn start(
+        listener: TcpListener,
+        settings: Settings,
+        log: impl Fn(&str) + Send + Sync + 'static,
+    ) -> io::Result<Server> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let app = Arc::new(App::new(settings, address.ip().is_loopback(), Box::new(log)));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(BLOCKING_THREADS)
+            .thread_name("http")
+            .enable_io()
+            .enable_time()
+            .build()?;
+        let listener = {
+            let _entered = runtime.enter();
+            tokio::net::TcpListener::from_std(listener)?
+        };
+        let (living, alive) = mpsc::channel(1);
+        runtime.spawn(accept(app.clone(), listener, living));
+        Ok(Server { app, runtime, address, alive })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Requests are answered from now on.
+    pub fn ready(&self, tokenizer: Tokenizer, backend: impl Backend) {
+        let model = Model { tokenizer: Arc::new(tokenizer), backend: Box::new(backend) };
+        // A second model is no use to anybody: the first one stays.
+        let _ = self.app.model.set(model);
+    }
+
+    /// Ends: takes nothing new, lets the running generation finish within the grace, breaks off
+    /// what still runs, and leaves it two seconds to be heard.
+    pub fn shut_down(mut self) {
+        let grace = self.app.settings.shutdown_grace;
+        self.app.phase.send_replace(Phase::Draining);
+        let alive = &mut self.alive;
+        self.runtime.block_on(async {
+            if timeout(grace, alive.recv()).await.is_err() {
+                self.app.phase.send_replace(Phase::Ending);
+                let _ = timeout(LAST_WORDS, alive.recv()).await;
+            }
+        });
+        self.runtime.shutdown_background();
+    }
+}
+
+/// Takes connections until the server ends. `living` is held by each, so its end is theirs.
+async fn accept(app: Arc<App>, listener: tokio::net::TcpListener, living: mpsc::Sender<()>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut phase = app.phase.subscribe();
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = phase.wait_for(|phase| *phase > Phase::Serving) => return,
+        };
+        match stream {
+            Ok((stream, _)) => {
+                let (app, living) = (app.clone(), living.clone());
+                tokio::spawn(async move {
+                    converse(app, stream).await;
+                    drop((place, living));
+                });
+            }
+            // Out of descriptors, or a client that left at the door: others may do better soon.
+            Err(error) => {
+                app.log(&format!("cannot accept a connection: {error}"));
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn converse(app: Arc<App>, stream: TcpStream) {
+    // Each token is to leave at once; a peer that vanished without a word is to be noticed.
+    let _ = stream.set_nodelay(true);
+    let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60));
+    let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+    let mut phase = app.phase.subscribe();
+    let service = service_fn(move |request| http::answer(app.clone(), request));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_LIMIT)
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = phase.wait_for(|phase| *phase > Phase::Serving) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
+}

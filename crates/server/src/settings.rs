@@ -1,0 +1,51 @@
+//! What can be set on a server. None of it changes a token.
+
+use std::time::Duration;
+
+/// Settings with the defaults that `serve` has.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The name of the model.
+    pub model: String,
+    /// Other names that are accepted for it.
+    pub aliases: Vec<String>,
+    /// Keys of which every request must carry one; with none, all may enter.
+    pub api_keys: Vec<String>,
+    /// Requests that may wait while one is answered.
+    pub queue: usize,
+    /// Origins whose pages may ask; `*` for all.
+    pub cors_origins: Vec<String>,
+    /// Bytes of a request's body.
+    pub max_body_bytes: usize,
+    /// Tokens of a chat reply when the request does not say; to the end of the context if `None`.
+    pub default_max_tokens: Option<usize>,
+    /// Silence after which a connection gets a sign of life; none when zero.
+    pub ping_interval: Duration,
+    /// How long a plain response may still choose its status.
+    pub status_hold: Duration,
+    /// A client that takes nothing for so long is gone.
+    pub stall_limit: Duration,
+    /// How long a pause within a request's body may be.
+    pub body_pause_limit: Duration,
+    /// How long the running generation may go on after the server was asked to end.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            model: "kimi-k3".to_owned(),
+            aliases: Vec::new(),
+            api_keys: Vec::new(),
+            queue: 4,
+            cors_origins: Vec::new(),
+            max_body_bytes: 32 << 20,
+            default_max_tokens: None,
+            ping_interval: Duration::from_secs(15),
+            status_hold: Duration::from_secs(20),
+            stall_limit: Duration::from_secs(60),
+            body_pause_limit: Duration::from_secs(60),
+            shutdown_grace: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The real backend, on the demo model.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+
+use deltafin_engine::{Engine, EngineOptions};
+use deltafin_server::{EngineBackend, Server};
+use serde_json::{Value, json};
+
+use crate::script::{quick, start_unloaded, tokenizer};
+use crate::wire::post;
+
+fn serve() -> (Server, SocketAddr) {
+    let (server, at) = start_unloaded(deltafin_server::Settings {
+        status_hold: std::time::Duration::from_secs(20),
+        ..quick()
+    });
+    let checkpoint = deltafin_store::from_memory(deltafin_demo::FILES).expect("carried");
+    let context = NonZeroUsize::new(1024);
+    let engine = Engine::open(checkpoint, EngineOptions { context, ..Default::default() });
+    let engine = engine.expect("opens");
+    let stop_ids = [engine.stop_ids(), &tokenizer().stop_ids()].concat();
+    let backend = EngineBackend::start(engine, stop_ids, "fp_demo".to_owned()).expect("starts");
+    server.ready(tokenizer(), backend);
+    (server, at)
+}
+
+fn ask(at: SocketAddr, messages: Value, more: Value) -> Value {
+    let mut body = more;
+    body["messages"] = messages;
+    post(at, "/v1/chat/completions", &body).json()
+}
+
+fn user(text: &str) -> Value {
+    json!({ "role": "user", "content": text })
+}
+
+#[test]
+fn it_answers_and_plain_equals_stream() {
+    let (_server, at) = serve();
+    let question = json!([user("What is 47 + 38?")]);
+    let whole = ask(at, question.clone(), json!({ "seed": 1, "temperature": 1.5 }));
+    let message = &whole["choices"][0]["message"];
+    assert_eq!(message["content"], "47 + 38 = 85.");
+    assert_eq!(whole["choices"][0]["finish_reason"], "stop");
+    let body = json!({ "messages": question, "stream": true, "stream_options": { "include_usage": true } });
+    let events = post(at, "/v1/chat/completions", &body).events();
+    let text = |name: &str| -> String {
+        let deltas = events.iter().filter_map(|event| event["choices"][0]["delta"][name].as_str());
+        deltas.collect()
+    };
+    assert_eq!(json!(text("content")), message["content"]);
+    assert_eq!(json!(text("reasoning_content")), message["reasoning_content"]);
+    let mut usage = events[events.len() - 2]["usage"].clone();
+    // The same prompt is no continuation of itself and the answer, so nothing is reused.
+    assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], 0);
+    usage["prompt_tokens_details"] = whole["usage"]["prompt_tokens_details"].clone();
+    assert_eq!(usage, whole["usage"]);
+}
+
+#[test]
+fn a_conversation_goes_on_where_it_was() {
+    let (_server, at) = serve();
+    let first = ask(at, json!([user("What is the capital of France?")]), json!({}));
+    let usage = &first["usage"];
+    assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], 0);
+    let told = usage["total_tokens"].as_u64().unwrap() + 3;
+    let said = first["choices"][0]["message"].clone();
+    let talk = json!([user("What is the capital of France?"), said, user("And Norway?")]);
+    let second = ask(at, talk.clone(), json!({}));
+    // All that was taken in, and the last token's pass was never needed.
+    assert_eq!(second["usage"]["prompt_tokens_details"]["cached_tokens"], told - 1);
+    // A fresh server says the same without the reuse.
+    let (_server, at) = serve();
+    let fresh = ask(at, talk, json!({}));
+    assert_eq!(fresh["choices"][0]["message"], second["choices"][0]["message"]);
+    assert_eq!(fresh["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+}
+
+#[test]
+fn it_calls_a_tool_and_reads_the_result() {
+    let (_server, at) = serve();
+    let city = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
+    let function = json!({ "name": "get_weather", "description": "Get the current weather for a city", "parameters": city });
+    let options = json!({ "reasoning_effort": "low", "tools": [{ "type": "function", "function": function }] });
+    let question = user("What is the weather in Paris?");
+    let reply = ask(at, json!([question]), options.clone());
+    let choice = &reply["choices"][0];
+    assert_eq!(choice["finish_reason"], "tool_calls");
+    let call = &choice["message"]["tool_calls"][0];
+    assert_eq!(
+        call["function"],
+        json!({ "name": "get_weather", "arguments": "{\"city\": \"Paris\"}" })
+    );
+    let result =
+        json!({ "role": "tool", "tool_call_id": call["id"], "content": "rainy, 12 degrees" });
+    let reply = ask(at, json!([question, choice["message"], result]), options);
+    assert_eq!(reply["choices"][0]["finish_reason"], "stop");
+    assert!(reply["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap() > 100);
+}
+
+#[test]
+fn stops_and_limits() {
+    let (_server, at) = serve();
+    let question = json!([user("What is the capital of France?")]);
+    let whole = ask(at, question.clone(), json!({ "thinking": false }));
+    let content = whole["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+    let at_paris = content.find("Paris").expect("it knows");
+    let cut = ask(at, question.clone(), json!({ "thinking": false, "stop": ["Paris"] }));
+    assert_eq!(cut["choices"][0]["message"]["content"], content[..at_paris]);
+    assert_eq!(cut["choices"][0]["finish_reason"], "stop");
+    let short = ask(at, question, json!({ "thinking": false, "max_tokens": 2 }));
+    assert_eq!(short["choices"][0]["finish_reason"], "length");
+    assert_eq!(short["usage"]["completion_tokens"], 2);
+}
+
+#[test]
+fn a_text_goes_on() {
+    let (_server, at) = serve();
+    let body = json!({ "prompt": "The capital of France is", "max_tokens": 3 });
+    let reply = post(at, "/v1/completions", &body).json();
+    assert!(reply["choices"][0]["text"].as_str().unwrap().starts_with(" Paris"), "{reply}");
+}

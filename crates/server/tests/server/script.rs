@@ -1,0 +1,193 @@
+//! An engine that does what it is told.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use deltafin_server::{Backend, End, Facts, Job, Server, Settings};
+use deltafin_text::Tokenizer;
+
+/// What it does next.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    /// Takes in one row of the prompt for so many milliseconds.
+    Prefill(u64),
+    /// Says what these ids spell; markers are structure.
+    Say(&'static str),
+    /// Says one id.
+    Id(u32),
+    /// Is silent for so many milliseconds.
+    Wait(u64),
+    /// Says `a` every so many milliseconds, for ever.
+    Forever(u64),
+    /// Fails.
+    Fail,
+    /// Panics, as no engine should.
+    Panic,
+    /// Reaches the stop id.
+    Stop,
+}
+
+/// What it did.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) jobs: AtomicUsize,
+    pub(crate) ids: AtomicUsize,
+    pub(crate) busy: AtomicBool,
+    pub(crate) broken_off: AtomicBool,
+}
+
+struct Scripted {
+    facts: Facts,
+    acts: Vec<Act>,
+    log: Arc<Log>,
+}
+
+/// A server with a script behind it.
+pub(crate) struct Rig {
+    pub(crate) server: Server,
+    pub(crate) at: SocketAddr,
+    pub(crate) log: Arc<Log>,
+}
+
+pub(crate) const CONTEXT: usize = 400;
+
+pub(crate) fn tokenizer() -> Tokenizer {
+    let file = |name| deltafin_demo::file(name).expect("carried");
+    Tokenizer::new(file("tiktoken.model"), Some(file("tokenizer_config.json"))).expect("sound")
+}
+
+/// Settings whose clocks a test can wait for.
+pub(crate) fn quick() -> Settings {
+    Settings {
+        model: "test".to_owned(),
+        ping_interval: Duration::from_millis(100),
+        status_hold: Duration::from_millis(150),
+        stall_limit: Duration::from_millis(500),
+        shutdown_grace: Duration::from_millis(300),
+        ..Settings::default()
+    }
+}
+
+pub(crate) fn start_unloaded(settings: Settings) -> (Server, SocketAddr) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let server = Server::start(listener, settings, |_| {}).expect("starts");
+    let at = server.address();
+    (server, at)
+}
+
+pub(crate) fn start_with(settings: Settings, acts: &[Act]) -> Rig {
+    start_wide(settings, acts, CONTEXT)
+}
+
+/// With so much room that a reply fills every buffer on its way.
+pub(crate) fn start_wide(settings: Settings, acts: &[Act], context: usize) -> Rig {
+    let (server, at) = start_unloaded(settings);
+    let log = Arc::new(Log::default());
+    let facts = Facts { context, fingerprint: "fp_00000000".to_owned() };
+    server.ready(tokenizer(), Scripted { facts, acts: acts.to_vec(), log: log.clone() });
+    Rig { server, at, log }
+}
+
+pub(crate) fn start(acts: &[Act]) -> Rig {
+    start_with(quick(), acts)
+}
+
+/// Waits for something that must come soon.
+#[track_caller]
+pub(crate) fn soon(what: &str, is_so: impl Fn() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(5);
+    while !is_so() {
+        assert!(Instant::now() < patience, "{what}: not within 5 s");
+        sleep(Duration::from_millis(2));
+    }
+}
+
+impl Rig {
+    #[track_caller]
+    pub(crate) fn until_busy(&self) {
+        soon("busy", || self.log.busy.load(Ordering::SeqCst));
+    }
+
+    #[track_caller]
+    pub(crate) fn until_idle(&self) {
+        soon("idle", || !self.log.busy.load(Ordering::SeqCst));
+    }
+}
+
+impl Backend for Scripted {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn submit(&self, job: Job) {
+        let (acts, log) = (self.acts.clone(), self.log.clone());
+        log.jobs.fetch_add(1, Ordering::SeqCst);
+        assert!(!log.busy.swap(true, Ordering::SeqCst), "two jobs at a time");
+        std::thread::spawn(move || play(job, &acts, &log));
+    }
+}
+
+fn play(job: Job, acts: &[Act], log: &Log) {
+    let tokenizer = tokenizer();
+    let Job { prompt, max_new, mut sink } = job;
+    sink.begin(0);
+    let mut said = 0;
+    let mut say = |sink: &mut deltafin_server::Sink, ids: &[u32]| {
+        for &id in ids {
+            if said == max_new {
+                return Some(End::Length);
+            }
+            said += 1;
+            log.ids.fetch_add(1, Ordering::SeqCst);
+            if sink.id(id).is_break() {
+                log.broken_off.store(true, Ordering::SeqCst);
+                return Some(End::Cancelled);
+            }
+        }
+        None
+    };
+    let mut rows = 0;
+    for act in acts {
+        let end = match act {
+            Act::Prefill(ms) => {
+                rows += 1;
+                sleep(Duration::from_millis(*ms));
+                let flow = sink.prefill(rows, prompt.len());
+                log.broken_off.fetch_or(flow.is_break(), Ordering::SeqCst);
+                flow.is_break().then_some(End::Cancelled)
+            }
+            Act::Say(text) => say(&mut sink, &tokenizer.encode_markup(text)),
+            Act::Id(id) => say(&mut sink, &[*id]),
+            Act::Wait(ms) => {
+                sleep(Duration::from_millis(*ms));
+                None
+            }
+            Act::Forever(ms) => loop {
+                sleep(Duration::from_millis(*ms));
+                if let Some(end) = say(&mut sink, &tokenizer.encode_text("a")) {
+                    break Some(end);
+                }
+            },
+            Act::Fail => return fail(log, || sink.fail("the disk is gone".to_owned())),
+            Act::Panic => {
+                log.busy.store(false, Ordering::SeqCst);
+                panic!("a scripted panic");
+            }
+            Act::Stop => Some(End::Stop(tokenizer.stop_ids()[0])),
+        };
+        if let Some(end) = end {
+            log.busy.store(false, Ordering::SeqCst);
+            return sink.end(end);
+        }
+    }
+    log.busy.store(false, Ordering::SeqCst);
+    sink.end(End::Length);
+}
+
+fn fail(log: &Log, tell: impl FnOnce()) {
+    log.busy.store(false, Ordering::SeqCst);
+    tell();
+}

@@ -1,0 +1,153 @@
+"""Drives `deltafin serve` through the `openai` package. Called by scripts/check-sdks."""
+
+import re
+import subprocess
+import sys
+import time
+
+import openai
+
+TOOLS = [{
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Get the current weather for a city",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
+    },
+}]
+
+
+def user(text):
+    return [{"role": "user", "content": text}]
+
+
+def start(program):
+    """The server and its address, once it says that it serves."""
+    server = subprocess.Popen(
+        [program, "serve", "--model", "demo", "--port", "0", "--api-key", "key", "--queue", "0"],
+        stderr=subprocess.PIPE, text=True)
+    for line in server.stderr:
+        found = re.search(r"serving \S+ on (\S+)", line)
+        if found:
+            return server, found.group(1)
+    sys.exit("the server did not start")
+
+
+def chat(client, **options):
+    return client.chat.completions.create(model="deltafin-demo", **options)
+
+
+def refused(kind, call):
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(f"{kind.__name__} expected")
+
+
+def plain(client):
+    reply = chat(client, messages=user("What is 47 + 38?"), seed=1, temperature=0.7)
+    message, usage = reply.choices[0].message, reply.usage
+    assert message.content == "47 + 38 = 85.", message
+    assert message.reasoning_content, message
+    assert reply.choices[0].finish_reason == "stop"
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+    assert usage.completion_tokens_details.reasoning_tokens > 0
+    assert reply._request_id.startswith("req_")
+    return reply
+
+
+def stream(client, whole):
+    chunks = list(chat(client, messages=user("What is 47 + 38?"), stream=True,
+                       stream_options={"include_usage": True}))
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert text == whole.choices[0].message.content
+    assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
+    without = list(chat(client, messages=user("What is 47 + 38?"), stream=True))
+    assert all(c.choices and c.usage is None for c in without)
+
+
+def tools(client):
+    asked = user("What is the weather in Paris?")
+    options = {"tools": TOOLS, "reasoning_effort": "low"}
+    reply = chat(client, messages=asked, **options)
+    call = reply.choices[0].message.tool_calls[0]
+    assert (call.function.name, call.function.arguments) == ("get_weather", '{"city": "Paris"}')
+    assert reply.choices[0].finish_reason == "tool_calls"
+    result = {"role": "tool", "tool_call_id": call.id, "content": "rainy, 12 degrees"}
+    said = reply.choices[0].message.model_dump(exclude_none=True)
+    after = chat(client, messages=asked + [said, result], **options)
+    assert after.choices[0].finish_reason == "stop" and after.choices[0].message.content
+    assert after.usage.prompt_tokens_details.cached_tokens > 100, after.usage
+    with client.chat.completions.stream(model="deltafin-demo", messages=asked, **options) as events:
+        final = events.get_final_completion()
+    assert final.choices[0].message.tool_calls[0].function.name == "get_weather"
+
+
+def stops(client):
+    reply = chat(client, messages=user("What is the capital of France?"), stop=["Paris"])
+    assert "Paris" not in reply.choices[0].message.content
+    assert reply.choices[0].finish_reason == "stop"
+    short = chat(client, messages=user("Hi"), max_completion_tokens=3)
+    assert short.choices[0].finish_reason == "length" and short.usage.completion_tokens == 3
+
+
+def others(client):
+    assert [model.id for model in client.models.list()] == ["deltafin-demo"]
+    text = client.completions.create(
+        model="deltafin-demo", prompt="The capital of France is", max_tokens=3)
+    assert text.choices[0].text.startswith(" Paris"), text
+
+
+def errors(client, address):
+    error = refused(openai.BadRequestError, lambda: chat(client, messages=user("Hi"), n=2))
+    assert (error.code, error.param) == ("unsupported_parameter", "n"), error
+    refused(openai.NotFoundError,
+            lambda: client.chat.completions.create(model="gpt-5", messages=user("Hi")))
+    stranger = openai.OpenAI(base_url=address, api_key="wrong", max_retries=0)
+    refused(openai.AuthenticationError, lambda: chat(stranger, messages=user("Hi")))
+    error = refused(
+        openai.BadRequestError, lambda: chat(client, messages=user("word " * 40000)))
+    assert "maximum context length is" in str(error), error
+
+
+def abort(client):
+    """A stream that is left frees the only slot within a step."""
+    running = client.completions.create(
+        model="deltafin-demo", prompt="Once upon a time", max_tokens=20000, stream=True)
+    next(iter(running))
+    busy = refused(openai.RateLimitError, lambda: chat(client, messages=user("Hi")))
+    assert int(busy.response.headers["retry-after"]) >= 1
+    running.close()
+    for _ in range(40):
+        try:
+            return chat(client, messages=user("Hi"), max_tokens=2)
+        except openai.RateLimitError:
+            time.sleep(0.05)
+    raise AssertionError("the slot was not freed")
+
+
+def main(program):
+    server, address = start(program)
+    try:
+        client = openai.OpenAI(base_url=address, api_key="key", max_retries=0, timeout=60)
+        whole = plain(client)
+        stream(client, whole)
+        tools(client)
+        stops(client)
+        others(client)
+        errors(client, address)
+        abort(client)
+        server.terminate()
+        assert server.wait(timeout=10) == 0, server.returncode
+        print(f"openai {openai.__version__}: all of it works")
+    finally:
+        server.kill()
+
+
+main(sys.argv[1])
