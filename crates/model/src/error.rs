@@ -32,7 +32,7 @@ impl fmt::Display for Place {
 pub enum StepError<E: std::error::Error + 'static> {
     /// A value that is not finite: damaged weights, never a token.
     #[error(
-        "layer {layer}, {place}: a value is not finite; the checkpoint is damaged there, verify or fetch it again"
+        "layer {layer}, {place}: a value is not finite; the checkpoint is damaged there: fetch its files again"
     )]
     NotFinite {
         /// The layer.
@@ -42,8 +42,8 @@ pub enum StepError<E: std::error::Error + 'static> {
     },
     /// A row of the embedding table that is not finite.
     #[error(
-        "the embedding of token {id}: a value is not finite; the checkpoint is damaged there, verify or \
-         fetch it again"
+        "the embedding of token {id}: a value is not finite; the checkpoint is damaged there: \
+         fetch its files again"
     )]
     EmbeddingNotFinite {
         /// The token.
@@ -51,7 +51,7 @@ pub enum StepError<E: std::error::Error + 'static> {
     },
     /// The final hidden row or the logits are not finite.
     #[error(
-        "the output head: a value is not finite; the checkpoint is damaged there, verify or fetch it again"
+        "the output head: a value is not finite; the checkpoint is damaged there: fetch its files again"
     )]
     HeadNotFinite,
     /// An id that the embedding table has no row for.

@@ -134,6 +134,7 @@ impl Talk<'_> {
             &self.interrupts,
             self.terminal,
         )?;
+        generate::say_if_cut(&generated, self.chat.max_new);
         self.conclude(&generated, channel, reused)?;
         Ok(generated)
     }

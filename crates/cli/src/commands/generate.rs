@@ -95,6 +95,15 @@ fn say_if_full(generated: &Generated, max_new: Option<usize>) {
     }
 }
 
+/// A reply that its limit cut in the middle says so: what is missing may be all of the answer.
+pub(crate) fn say_if_cut(generated: &Generated, max_new: Option<usize>) {
+    if let (Finish::Length, Some(most)) = (generated.outcome.finish, max_new)
+        && generated.ids.len() >= most
+    {
+        terminal::note(&format!("deltafin: the reply was cut after {most} tokens (--max-new)"));
+    }
+}
+
 /// Watches a generation from outside.
 struct Live<'a> {
     show: &'a mut dyn Show,

@@ -28,6 +28,9 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     let generated =
         generate::run(&mut session, &prompt, limits, &mut *show, &interrupts, terminal)?;
 
+    if channel.is_some() {
+        generate::say_if_cut(&generated, run.max_new);
+    }
     let summary = Summary::new(&loaded.engine, 0, &generated.outcome.stats);
     if run.engine.json {
         let report = match (channel, loaded.tokenizer_if_any()) {
