@@ -54,6 +54,7 @@ fn values_that_the_engine_does_not_run_are_refused_by_name() {
         ("moe_router_activation_func", with(&text("moe_router_activation_func"), json!("softmax"))),
         ("topk_method", with(&text("topk_method"), json!("greedy"))),
         ("tie_word_embeddings", with(&text("tie_word_embeddings"), json!(true))),
+        ("tie_word_embeddings", with("/tie_word_embeddings", json!(true))),
         ("num_key_value_heads", with(&text("num_key_value_heads"), json!(8))),
         ("model_type", with("/model_type", json!("kimi_k4"))),
         ("architectures", with("/architectures", json!(["Other"]))),

@@ -43,6 +43,14 @@ impl fmt::Debug for Checkpoint {
     }
 }
 
+/// The ids of both configurations, ascending.
+pub(crate) fn stop_ids(config: &Config, generation: &Generation) -> Vec<u32> {
+    let mut ids = [generation.eos.as_slice(), &config.eos].concat();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
 /// Bytes of each sample that goes into a checkpoint's identity.
 const SAMPLE_BYTES: u64 = 4096;
 
@@ -54,10 +62,7 @@ impl Checkpoint {
 
     /// Every id that the checkpoint declares to end a reply, ascending.
     pub fn stop_ids(&self) -> Vec<u32> {
-        let mut ids = [self.generation.eos.as_slice(), &self.config.eos].concat();
-        ids.sort_unstable();
-        ids.dedup();
-        ids
+        stop_ids(&self.config, &self.generation)
     }
 
     /// A name for exactly these weights, to keep saved state of others away: the catalog's

@@ -65,10 +65,15 @@ pub enum OpenError {
     Descriptors { path: PathBuf, limit: u64, shards: usize },
     #[error("{}: {problem}", path.display())]
     Checkpoint { path: PathBuf, problem: Box<Problem> },
-    #[error("{}: {count} more problems like these", path.display())]
+    #[error("{}: {} like these", path.display(), more_problems(*count))]
     Unlisted { path: PathBuf, count: u64 },
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("{first} (and {more} more problems; `deltafin inspect` lists them)")]
+    #[error("{first} (and {}; `deltafin inspect` lists them)", more_problems(*more))]
     Several { first: Box<OpenError>, more: u64 },
+}
+
+fn more_problems(count: u64) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} more problem{plural}")
 }

@@ -22,5 +22,5 @@ pub use checkpoint::{Checkpoint, TokenizerFiles};
 pub use error::{OpenError, StoreError};
 pub use local::LocalShards;
 pub use memory::{MemoryShards, ShardBytes};
-pub use open::{Inspection, from_memory, inspect_dir, open_dir};
+pub use open::{DeclaredIds, Inspection, declared_ids, from_memory, inspect_dir, open_dir};
 pub use store::{Store, read_record, read_row};

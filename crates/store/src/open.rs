@@ -12,6 +12,7 @@ use deltafin_checkpoint::{
     Span, header_extent,
 };
 
+use crate::checkpoint::stop_ids;
 use crate::folder::{DirFolder, Folder, MemoryFolder, leftovers, some_names};
 use crate::local::not_found;
 use crate::{Checkpoint, LocalShards, MemoryShards, OpenError, ShardBytes, Store, TokenizerFiles};
@@ -56,6 +57,29 @@ pub fn from_memory(files: &[(&str, &'static [u8])]) -> Result<Checkpoint, OpenEr
     first_problem(inspect(&MemoryFolder(files), "memory".to_owned(), Vec::new(), shards))
 }
 
+/// What the two configurations of a model say about its token ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredIds {
+    /// How many ids there are.
+    pub vocab: usize,
+    /// Every id that ends a reply, ascending.
+    pub stop_ids: Vec<u32>,
+}
+
+/// What the configurations in a folder say about token ids, without a look at the weights; nothing
+/// where there is no `config.json`.
+pub fn declared_ids(path: impl AsRef<Path>) -> Result<Option<DeclaredIds>, OpenError> {
+    let folder = DirFolder(path.as_ref());
+    let config = match read_config(&folder) {
+        Ok(config) => config,
+        Err(OpenError::NoConfig { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let generation = read_generation(&folder, config.spec.vocab)?;
+    let stop_ids = stop_ids(&config, &generation);
+    Ok(Some(DeclaredIds { vocab: config.spec.vocab, stop_ids }))
+}
+
 /// As [`open_dir`], but goes on after a problem, to list all of them.
 pub fn inspect_dir(path: impl AsRef<Path>) -> Inspection {
     let path = path.as_ref();
@@ -79,10 +103,10 @@ fn check_folder(path: &Path) -> Result<(), OpenError> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
         Ok(_) => Err(OpenError::NotAFolder { path: path.to_owned() }),
-        Err(_) if path.is_symlink() => Err(not_found(path)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(OpenError::NoFolder { path: path.to_owned() })
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match path.is_symlink() {
+            true => Err(not_found(path)),
+            false => Err(OpenError::NoFolder { path: path.to_owned() }),
+        },
         Err(error) => Err(OpenError::Io { path: path.to_owned(), reason: error.to_string() }),
     }
 }

@@ -142,6 +142,11 @@ fn an_index_that_disagrees_with_the_headers_is_refused() {
     refused(&files, &[name, SHARD_3, "does not list"]);
     let files = with_index(&format!("{},", line(SHARD_2)), "");
     refused(&files, &[name, SHARD_2, "not in the index"]);
+    // A line about a tensor that the engine has no use for must be true as well.
+    for ghost in ["vision_tower.ghost", "audio.ghost", "language_model.model.layers.99.ghost"] {
+        let listed = format!("\"{ghost}\": \"{SHARD_2}\",\n{}", line(SHARD_2));
+        refused(&with_index(&line(SHARD_2), &listed), &[ghost, SHARD_2, "does not list"]);
+    }
     let total: u64 = plan().iter().map(PlannedShard::data_bytes).sum();
     let files = with_index(&total.to_string(), "12345");
     refused(&files, &["12345", &total.to_string()]);
@@ -194,6 +199,15 @@ fn inspection_lists_every_problem() {
     assert!(inspection.checkpoint.is_none());
     let error = open_dir(dir.path()).unwrap_err().to_string();
     assert!(error.ends_with("(and 4 more problems; `deltafin inspect` lists them)"), "{error}");
+}
+
+#[test]
+fn one_problem_more_is_singular() {
+    let files = with_plan(|shards| {
+        shards[0].tensors.retain(|t| !t.name.ends_with("mlp.up_proj.weight"));
+        shards[0].tensors.retain(|t| !t.name.ends_with("dt_bias"));
+    });
+    refused(&files, &["(and 1 more problem; `deltafin inspect` lists them)"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use deltafin_checkpoint::{ShardId, Span};
-use deltafin_store::{LocalShards, OpenError, Store, StoreError, open_dir};
+use deltafin_store::{LocalShards, OpenError, Store, StoreError, declared_ids, open_dir};
 use support::{files, write_to};
 use tempfile::TempDir;
 
@@ -85,6 +85,31 @@ fn a_dangling_link_names_itself_and_its_target() {
     let link = dir.path().join("gone");
     symlink("/nowhere/model", &link).unwrap();
     holds(&error_of(&link), &["gone", "/nowhere/model"]);
+}
+
+#[test]
+fn a_link_to_itself_is_called_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("round");
+    symlink("round", &link).unwrap();
+    let message = error_of(&link);
+    holds(&message, &["round", "symbolic links"]);
+    assert!(!message.contains("does not exist"), "{message}");
+}
+
+#[test]
+fn the_declared_ids_need_no_weights() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(declared_ids(dir.path()).unwrap(), None);
+    let small = files().into_iter().filter(|(name, _)| !name.ends_with(".safetensors"));
+    write_to(dir.path(), &small.collect());
+    let whole = install();
+    let checkpoint = open_dir(whole.path()).unwrap();
+    let declared = declared_ids(dir.path()).unwrap().unwrap();
+    assert_eq!(declared.vocab, checkpoint.spec().vocab);
+    assert_eq!(declared.stop_ids, checkpoint.stop_ids());
+    fs::write(dir.path().join("config.json"), "{").unwrap();
+    holds(&declared_ids(dir.path()).unwrap_err().to_string(), &["config.json"]);
 }
 
 #[test]

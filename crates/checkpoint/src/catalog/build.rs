@@ -22,6 +22,8 @@ pub struct CatalogBuilder<'c> {
     shards: Vec<Shard>,
     broken: HashSet<ShardId>,
     found: Vec<Found>,
+    /// Tensors that are none of the text model's, to compare with the index.
+    foreign: HashSet<(ShardId, Box<str>)>,
     ignored: Ignored,
     /// Bytes of all tensors, the ignored ones too.
     tensor_bytes: u64,
@@ -43,6 +45,7 @@ impl<'c> CatalogBuilder<'c> {
             shards: Vec::new(),
             broken: HashSet::new(),
             found: Vec::new(),
+            foreign: HashSet::new(),
             ignored: Ignored::default(),
             tensor_bytes: 0,
             problems: Problems::none(),
@@ -96,6 +99,7 @@ impl<'c> CatalogBuilder<'c> {
 
     fn add_foreign(&mut self, shard: ShardId, tensor: &TensorInfo<'_>) {
         let name = tensor.name.as_ref();
+        self.foreign.insert((shard, name.into()));
         let place = || (self.shards[shard.index()].name.clone(), quote(name));
         if name.starts_with(TEXT_PREFIX) && !self.is_next_token_layer(name) {
             let (shard, tensor) = place();
@@ -153,8 +157,8 @@ impl<'c> CatalogBuilder<'c> {
         self.found.dedup_by_key(|found| found.id);
     }
 
-    /// The index's lines about the text model, in the order of the roster. What it says of
-    /// other tensors is of no consequence.
+    /// The index's lines about the text model, in the order of the roster. Its other lines only
+    /// have to be true.
     fn indexed(&mut self, index: &Index<'_>) -> Vec<(TensorId, Option<ShardId>)> {
         let number = |name: &str| self.shards.iter().position(|shard| shard.name == name);
         let shards: Vec<Option<ShardId>> = index
@@ -167,13 +171,23 @@ impl<'c> CatalogBuilder<'c> {
                 self.problems.push(Problem::NoShard { shard: quote(name) });
             }
         }
-        let line = |entry: &crate::IndexEntry<'_>| {
-            let id = TensorId::parse(&entry.name, &self.config.spec)?;
-            Some((id, shards[entry.shard as usize]))
-        };
-        let mut lines: Vec<_> = index.entries.iter().filter_map(line).collect();
+        let mut lines = Vec::new();
+        for entry in &index.entries {
+            let shard = shards[entry.shard as usize];
+            match TensorId::parse(&entry.name, &self.config.spec) {
+                Some(id) => lines.push((id, shard)),
+                None => self.check_foreign(&entry.name, shard),
+            }
+        }
         lines.sort_unstable();
         lines
+    }
+
+    fn check_foreign(&mut self, name: &str, shard: Option<ShardId>) {
+        let is_there = |shard: ShardId| self.foreign.contains(&(shard, name.into()));
+        if shard.is_some_and(|shard| !is_there(shard)) {
+            self.not_in_shard(|| quote(name), shard);
+        }
     }
 
     /// Walks both sorted lists at once.
@@ -182,11 +196,11 @@ impl<'c> CatalogBuilder<'c> {
         let mut lines = indexed.iter().copied().peekable();
         for tensor in &found {
             while let Some((id, shard)) = lines.next_if(|line| line.0 < tensor.id) {
-                self.not_in_shard(id, shard);
+                self.not_in_shard(|| id.name(), shard);
             }
             match lines.next_if(|line| line.0 == tensor.id) {
                 Some((id, shard)) if shard != Some(tensor.span.shard()) => {
-                    self.not_in_shard(id, shard);
+                    self.not_in_shard(|| id.name(), shard);
                 }
                 Some(_) => {}
                 None => {
@@ -196,7 +210,7 @@ impl<'c> CatalogBuilder<'c> {
                 }
             }
         }
-        lines.for_each(|(id, shard)| self.not_in_shard(id, shard));
+        lines.for_each(|(id, shard)| self.not_in_shard(|| id.name(), shard));
         self.found = found;
         let wanted = index.total_size.unwrap_or(self.tensor_bytes);
         if wanted != self.tensor_bytes && self.broken.is_empty() {
@@ -205,9 +219,9 @@ impl<'c> CatalogBuilder<'c> {
     }
 
     /// Says nothing about shards that have a problem of their own.
-    fn not_in_shard(&mut self, id: TensorId, shard: Option<ShardId>) {
+    fn not_in_shard(&mut self, name: impl FnOnce() -> String, shard: Option<ShardId>) {
         if let Some(shard) = shard.filter(|shard| !self.broken.contains(shard)) {
-            let (tensor, shard) = (id.name(), self.shard_name(shard));
+            let (tensor, shard) = (name(), self.shard_name(shard));
             self.problems.push(Problem::NotInShard { tensor, shard });
         }
     }
