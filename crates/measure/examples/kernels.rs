@@ -8,7 +8,7 @@ fn list<T>(argument: Option<String>, parse: impl Fn(&str) -> Option<T>) -> Vec<T
     argument.split(',').filter_map(parse).collect()
 }
 
-fn main() {
+fn main() -> Result<(), deltafin_measure::OptionsError> {
     let mut arguments = std::env::args().skip(1);
     let seconds = arguments.next().and_then(|a| a.parse().ok()).unwrap_or(15.0);
     let names = list(arguments.next(), |a| (!a.is_empty()).then(|| a.to_owned()));
@@ -16,7 +16,7 @@ fn main() {
     let threads = list(arguments.next(), |a| a.parse().ok());
     let rows = list(arguments.next(), |a| a.parse().ok());
     let options = Options { isas, threads, names, rows, seconds };
-    let report = deltafin_measure::kernels(&options, &mut |_: &KernelLine| {});
+    let report = deltafin_measure::kernels(&options, &mut |_: &KernelLine| {})?;
     println!("read {:.1} GB/s", report.read_gbps);
     println!("fma {:.1} GMAC/s per core", report.fma_gmacs_per_core);
     for k in &report.kernels {
@@ -25,4 +25,5 @@ fn main() {
             k.name, k.rows, k.isa, k.threads, k.gbps, k.ratio_to_read, k.ratio_to_fma
         );
     }
+    Ok(())
 }

@@ -7,38 +7,18 @@
 mod cases;
 mod machine;
 mod memory;
+mod options;
 
 pub use cases::{Case, Format};
 pub use machine::{multiply_add_peak, read_bandwidth};
 pub use memory::Memory;
+pub use options::{MOST_ROWS, MOST_SECONDS, MOST_THREADS, Options, OptionsError};
 
 use deltafin_kernels::{Isa, IsaKind, Kernels, Parallel, Scratch};
 use deltafin_pool::Pool;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// What to measure. Empty lists mean everything.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Instruction sets; by default all this machine has, but for the scalar twin.
-    pub isas: Vec<IsaKind>,
-    /// Numbers of threads; by default one and as many as there are CPUs.
-    pub threads: Vec<usize>,
-    /// Names of kernels: `mxfp4`, `int8`, `bf16`, `f32`.
-    pub names: Vec<String>,
-    /// Positions computed at once; by default 1, 8 and 64.
-    pub rows: Vec<usize>,
-    /// About how long everything may take.
-    pub seconds: f64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let (isas, threads, names, rows) = (vec![], vec![], vec![], vec![]);
-        Options { isas, threads, names, rows, seconds: 15.0 }
-    }
-}
 
 /// The machine's yardsticks and how the kernels compare.
 #[derive(Clone, Debug, Serialize)]
@@ -75,7 +55,14 @@ pub struct KernelLine {
 /// Other guests of a machine take part of its bandwidth for seconds at a time, so it is measured
 /// anew for each instruction set and number of threads. The report compares with the best reading of
 /// the whole run, `progress` with the best so far.
-pub fn kernels(options: &Options, progress: &mut dyn FnMut(&KernelLine)) -> KernelReport {
+///
+/// # Errors
+/// When the options ask for what cannot be measured; nothing is measured then.
+pub fn kernels(
+    options: &Options,
+    progress: &mut dyn FnMut(&KernelLine),
+) -> Result<KernelReport, OptionsError> {
+    options.check()?;
     let memory = Memory::new();
     let every_core = Pool::new(Pool::default_threads());
     let isas = chosen_isas(options);
@@ -113,7 +100,7 @@ pub fn kernels(options: &Options, progress: &mut dyn FnMut(&KernelLine)) -> Kern
     for line in &mut report.kernels {
         line.ratio_to_read = line.gbps / report.read_gbps;
     }
-    report
+    Ok(report)
 }
 
 fn line(

@@ -1,9 +1,11 @@
 //! `bench`: how fast this machine is.
 
+use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
+use deltafin_measure::{MOST_ROWS, MOST_SECONDS};
 
-use super::engine::EngineArgs;
-use super::size::Positive;
+use super::engine::ProcessorArgs;
+use super::size::Bounded;
 
 /// Measure this machine
 #[derive(Args, Debug)]
@@ -16,23 +18,31 @@ pub(crate) struct BenchArgs {
 enum BenchTyped {
     /// Memory bandwidth, multiply-add peak, and how near each kernel comes to them
     ///
-    /// The shapes are those of Kimi K3 whatever the model, so --model, --chunk and --context have
-    /// nothing to act on here; --isa and --threads choose what is measured.
+    /// The shapes are those of Kimi K3 whatever the model, so none is loaded.
     Kernels {
         /// Kernels to measure; all by default
         #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
         kernel: Vec<KernelArg>,
 
-        /// Positions computed at once; 1, 8 and 64 by default
+        /// Positions computed at once; 1, 8 and 64 by default, 4096 at most
         #[arg(long, value_name = "N", value_delimiter = ',')]
-        rows: Vec<Positive>,
+        rows: Vec<Bounded<MOST_ROWS>>,
 
-        /// About how long it may take
+        /// About how long it may take; an hour at most
         #[arg(long, value_name = "N", default_value = "15")]
-        seconds: Positive,
+        seconds: Bounded<MOST_SECONDS>,
 
-        #[command(flatten)]
-        engine: EngineArgs,
+        /// Print JSON on standard output instead of text
+        #[arg(
+            long,
+            env = "DELTAFIN_JSON",
+            hide_env_values = true,
+            value_parser = FalseyValueParser::new()
+        )]
+        json: bool,
+
+        #[command(flatten, next_help_heading = "Processor")]
+        processor: ProcessorArgs,
     },
 }
 
@@ -57,18 +67,21 @@ pub(crate) struct BenchKernels {
     pub(crate) rows: Vec<usize>,
     /// About how long it may take.
     pub(crate) seconds: f64,
-    /// Instruction set, threads, output.
-    pub(crate) engine: EngineArgs,
+    /// Whether for machines.
+    pub(crate) json: bool,
+    /// Instruction set, threads.
+    pub(crate) processor: ProcessorArgs,
 }
 
 impl BenchArgs {
     pub(super) fn meaning(self) -> BenchKernels {
-        let BenchTyped::Kernels { kernel, rows, seconds, engine } = self.command;
+        let BenchTyped::Kernels { kernel, rows, seconds, json, processor } = self.command;
         BenchKernels {
             names: kernel.into_iter().map(|kernel| kernel.name().to_owned()).collect(),
             rows: rows.into_iter().map(|rows| rows.0.get()).collect(),
             seconds: seconds.0.get() as f64,
-            engine,
+            json,
+            processor,
         }
     }
 }

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 
 use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser, ValueParserFactory};
 use clap::{Args, ValueEnum};
+use deltafin_engine::MOST_THREADS;
 use deltafin_kernels::IsaKind;
 
-use super::size::Positive;
+use super::size::{Bounded, Positive};
 
 /// The engine's flags. Each has an environment twin, which the flag overrides.
 #[derive(Args, Clone, Debug)]
@@ -24,13 +25,8 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "DIR|demo", env = "DELTAFIN_MODEL", hide_env_values = true)]
     pub(crate) model: Option<ModelArg>,
 
-    /// Threads that compute; all available ones by default
-    #[arg(long, value_name = "N", env = "DELTAFIN_THREADS", hide_env_values = true)]
-    threads: Option<Positive>,
-
-    /// Instruction set; alters speed, never the result
-    #[arg(long, value_enum, default_value = "auto", env = "DELTAFIN_ISA", hide_env_values = true)]
-    isa: IsaArg,
+    #[command(flatten)]
+    processor: ProcessorArgs,
 
     /// Prompt rows per pass; alters speed and memory, never the result
     #[arg(long, value_name = "N", env = "DELTAFIN_CHUNK", hide_env_values = true)]
@@ -57,6 +53,18 @@ pub(crate) struct EngineArgs {
         value_parser = FalseyValueParser::new()
     )]
     pub(crate) json: bool,
+}
+
+/// What the processor is asked to do.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ProcessorArgs {
+    /// Threads that compute; all available ones by default
+    #[arg(long, value_name = "N", env = "DELTAFIN_THREADS", hide_env_values = true)]
+    threads: Option<Bounded<MOST_THREADS>>,
+
+    /// Instruction set; alters speed, never the result
+    #[arg(long, value_enum, default_value = "auto", env = "DELTAFIN_ISA", hide_env_values = true)]
+    isa: IsaArg,
 }
 
 /// What was typed for a model.
@@ -104,7 +112,7 @@ enum IsaArg {
     Neon,
 }
 
-impl EngineArgs {
+impl ProcessorArgs {
     /// The instruction set asked for; nothing means the best there is.
     pub(crate) fn isa(&self) -> Option<IsaKind> {
         match self.isa {
@@ -119,6 +127,18 @@ impl EngineArgs {
     /// The number of threads asked for.
     pub(crate) fn threads(&self) -> Option<NonZeroUsize> {
         self.threads.map(|threads| threads.0)
+    }
+}
+
+impl EngineArgs {
+    /// The instruction set asked for; nothing means the best there is.
+    pub(crate) fn isa(&self) -> Option<IsaKind> {
+        self.processor.isa()
+    }
+
+    /// The number of threads asked for.
+    pub(crate) fn threads(&self) -> Option<NonZeroUsize> {
+        self.processor.threads()
     }
 
     /// Prompt rows per pass, where given.

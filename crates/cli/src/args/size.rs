@@ -11,6 +11,10 @@ pub(crate) struct Count(pub(crate) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Positive(pub(crate) NonZeroUsize);
 
+/// A [`Positive`] count up to a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounded<const MOST: usize>(pub(crate) NonZeroUsize);
+
 const EXPECTED: &str = "expected a whole number, with K, M or G for 1024, 1024² or 1024³";
 
 impl FromStr for Count {
@@ -39,6 +43,18 @@ impl FromStr for Positive {
     fn from_str(typed: &str) -> Result<Self, String> {
         let Count(count) = typed.parse()?;
         NonZeroUsize::new(count).map(Positive).ok_or_else(|| "must be at least 1".to_owned())
+    }
+}
+
+impl<const MOST: usize> FromStr for Bounded<MOST> {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<Self, String> {
+        let Positive(count) = typed.parse()?;
+        match count.get() <= MOST {
+            true => Ok(Bounded(count)),
+            false => Err(format!("at most {MOST}")),
+        }
     }
 }
 
@@ -85,5 +101,12 @@ mod tests {
         assert!("0".parse::<Positive>().is_err());
         assert!("0K".parse::<Positive>().is_err());
         assert_eq!("1K".parse::<Positive>().map(|n| n.0.get()), Ok(1024));
+    }
+
+    #[test]
+    fn bounds_are_named() {
+        assert_eq!("1K".parse::<Bounded<1024>>().map(|n| n.0.get()), Ok(1024));
+        assert_eq!("1025".parse::<Bounded<1024>>(), Err("at most 1024".to_owned()));
+        assert!("0".parse::<Bounded<1024>>().is_err());
     }
 }

@@ -1,7 +1,5 @@
 //! `bench kernels`: how near the kernels come to what this machine can do.
 
-use deltafin_engine::MOST_THREADS;
-use deltafin_kernels::Isa;
 use deltafin_measure::{KernelLine, KernelReport, Options};
 
 use crate::args::BenchKernels;
@@ -10,15 +8,11 @@ use crate::terminal::{self, ProgressLine, Terminal};
 
 /// Does it.
 pub(crate) fn kernels(asked: &BenchKernels) -> Result<(), Failure> {
-    let isa = asked.engine.isa();
-    // Measuring something else than what was asked for would mislead.
-    isa.map(Isa::new).transpose()?;
-    refuse_beyond("--threads", asked.engine.threads().map_or(1, usize::from), MOST_THREADS)?;
-    refuse_beyond("--seconds", asked.seconds as usize, 3600)?;
-    asked.rows.iter().try_for_each(|&rows| refuse_beyond("--rows", rows, 4096))?;
     let options = Options {
-        isas: isa.into_iter().collect(),
-        threads: asked.engine.threads().into_iter().map(usize::from).collect(),
+        // Measuring something else than what was asked for would mislead: what this machine lacks
+        // is refused.
+        isas: asked.processor.isa().into_iter().collect(),
+        threads: asked.processor.threads().into_iter().map(usize::from).collect(),
         names: asked.names.clone(),
         rows: asked.rows.clone(),
         seconds: asked.seconds,
@@ -26,19 +20,12 @@ pub(crate) fn kernels(asked: &BenchKernels) -> Result<(), Failure> {
     let mut progress = ProgressLine::new(Terminal::detect());
     let report = deltafin_measure::kernels(&options, &mut |line| {
         progress.update(|| format!("measured {}, {} rows, {}", line.name, line.rows, line.isa));
-    });
+    })?;
     drop(progress);
-    if asked.engine.json {
+    if asked.json {
         return terminal::print_line(&serde_json::to_string(&report)?);
     }
     terminal::print_line(&words(&report))
-}
-
-fn refuse_beyond(flag: &str, asked: usize, most: usize) -> Result<(), Failure> {
-    match asked <= most {
-        true => Ok(()),
-        false => Err(Failure::new(format!("{flag} {asked} is too much: at most {most}"))),
-    }
 }
 
 fn words(report: &KernelReport) -> String {
