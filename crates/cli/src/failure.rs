@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::io;
 
-use crate::terminal::visible;
+use crate::terminal::one_line;
 
 /// The end of a command that did not finish as asked.
 #[derive(Debug)]
@@ -51,7 +51,8 @@ impl Failure {
     /// The line for standard error, if there is something to say.
     pub(crate) fn line(&self) -> Option<String> {
         match self {
-            Failure::Fault(message) => Some(format!("deltafin: {}", one_line(message))),
+            // Names of files and tensors are foreign text and must not command the terminal.
+            Failure::Fault(message) => Some(format!("deltafin: {}", one_line(message.trim()))),
             Failure::Reported | Failure::ClosedPipe | Failure::Interrupted => None,
         }
     }
@@ -77,12 +78,6 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     message
 }
 
-fn one_line(message: &str) -> String {
-    let lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
-    // Names of files and tensors are foreign text and must not command the terminal.
-    visible(&lines.collect::<Vec<_>>().join("; ")).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +85,6 @@ mod tests {
     #[test]
     fn a_message_is_one_line_without_commands_to_the_terminal() {
         let line = Failure::new("no \x1b[31mshard\n  here").line();
-        assert_eq!(line.as_deref(), Some("deltafin: no ␛[31mshard; here"));
+        assert_eq!(line.as_deref(), Some("deltafin: no ␛[31mshard␊  here"));
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use deltafin_engine::{Engine, EngineError, EngineOptions};
 use deltafin_kernels::Isa;
-use deltafin_store::{Checkpoint, TokenizerFiles};
+use deltafin_store::{Checkpoint, DeclaredIds, TokenizerFiles};
 use deltafin_text::Tokenizer;
 use deltafin_text::tokenizer::{RANK_FILE_BYTES_MAX, SPECIAL_TOKENS, TOKENIZER_CONFIG_BYTES_MAX};
 
@@ -47,9 +47,9 @@ impl Loaded {
     ) -> Result<Loaded, Failure> {
         // Before weights are read, which may take minutes.
         args.isa().map(Isa::new).transpose().map_err(EngineError::from)?;
-        checkpoint.notices.iter().for_each(|notice| terminal::note(&format!("deltafin: {notice}")));
+        checkpoint.notices.iter().for_each(|notice| terminal::say(notice));
         let tokenizer = tokenizer_of(&checkpoint)?;
-        let misfit = tokenizer.as_ref().and_then(|tokenizer| misfit(&checkpoint, tokenizer));
+        let misfit = tokenizer.as_ref().and_then(|found| misfit(&declared(&checkpoint), found));
         let tokenizer = tokenizer.filter(|_| misfit.is_none());
         let loading = ProgressLine::standing(Terminal::detect(), &format!("loading {model}"));
         let engine = Engine::open(checkpoint, options(args))?;
@@ -69,24 +69,25 @@ impl Loaded {
 
     /// The tokenizer, which this command cannot do without.
     pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
-        self.tokenizer.as_ref().ok_or_else(|| {
-            let model = &self.model;
-            if let Some(misfit) = &self.misfit {
-                return Failure::new(format!("{model}: {misfit}"));
-            }
-            Failure::new(format!(
-                "{model} has no {RANK_FILE}: put the tokenizer's files there, or work with ids (--prompt-ids and --ids)"
-            ))
-        })
+        let remedy = "put the tokenizer's files there, or work with ids (--prompt-ids and --ids)";
+        self.tokenizer.as_ref().ok_or_else(|| self.lack(remedy))
     }
 
     /// The parts, for those who need the tokenizer and keep nothing else.
     pub(crate) fn into_parts(self) -> Result<(Engine, Tokenizer, Vec<u32>), Failure> {
+        match self.tokenizer {
+            Some(tokenizer) => Ok((self.engine, tokenizer, self.stop_ids)),
+            None => Err(self.lack("put the tokenizer's files there")),
+        }
+    }
+
+    /// Why there is no tokenizer.
+    fn lack(&self, remedy: &str) -> Failure {
         let model = &self.model;
-        let tokenizer = self.tokenizer.ok_or_else(|| {
-            Failure::new(format!("{model} has no {RANK_FILE}: put the tokenizer's files there"))
-        })?;
-        Ok((self.engine, tokenizer, self.stop_ids))
+        match &self.misfit {
+            Some(misfit) => Failure::new(format!("{model}: {misfit}")),
+            None => Failure::new(format!("{model} has no {RANK_FILE}: {remedy}")),
+        }
     }
 }
 
@@ -106,10 +107,15 @@ pub(crate) fn tokenizer_of(checkpoint: &Checkpoint) -> Result<Option<Tokenizer>,
     parse_tokenizer(&checkpoint.source, ranks, config.as_deref()).map(Some)
 }
 
-/// Why this tokenizer is not the one the checkpoint was made with, where that can be seen. Ids in and
+/// What a checkpoint declares about its ids.
+pub(crate) fn declared(checkpoint: &Checkpoint) -> DeclaredIds {
+    DeclaredIds { vocab: checkpoint.spec().vocab, stop_ids: checkpoint.stop_ids() }
+}
+
+/// Why this tokenizer is not the one the model was made with, where that can be seen. Ids in and
 /// ids out need no tokenizer, so this is no reason to refuse the checkpoint.
-pub(crate) fn misfit(checkpoint: &Checkpoint, tokenizer: &Tokenizer) -> Option<String> {
-    let (base, vocab) = (tokenizer.base(), checkpoint.spec().vocab);
+pub(crate) fn misfit(declared: &DeclaredIds, tokenizer: &Tokenizer) -> Option<String> {
+    let (base, vocab) = (tokenizer.base(), declared.vocab);
     let remedy = "put the tokenizer's files of this model there";
     if base as usize > vocab {
         return Some(format!(
@@ -117,7 +123,7 @@ pub(crate) fn misfit(checkpoint: &Checkpoint, tokenizer: &Tokenizer) -> Option<S
         ));
     }
     let special = base..base.saturating_add(SPECIAL_TOKENS);
-    let foreign = checkpoint.stop_ids().into_iter().find(|id| !special.contains(id));
+    let foreign = declared.stop_ids.iter().find(|id| !special.contains(id));
     foreign.map(|id| {
         format!("the model stops at id {id}, which is no special token of {RANK_FILE}: {remedy}")
     })
@@ -142,6 +148,19 @@ pub(crate) fn tokenizer(model: &Model) -> Result<Tokenizer, Failure> {
     })
 }
 
+/// As [`tokenizer`], refused where the model's configuration says that it is another model's.
+pub(crate) fn fitting_tokenizer(model: &Model) -> Result<Tokenizer, Failure> {
+    let tokenizer = tokenizer(model)?;
+    let declared = match model {
+        Model::Demo => None,
+        Model::Directory(path) => deltafin_store::declared_ids(path)?,
+    };
+    match declared.and_then(|declared| misfit(&declared, &tokenizer)) {
+        Some(misfit) => Err(Failure::new(format!("{model}: {misfit}"))),
+        None => Ok(tokenizer),
+    }
+}
+
 fn find_tokenizer(model: &Model) -> Result<Option<Tokenizer>, Failure> {
     let Some(ranks) = side_file(model, RANK_FILE, RANK_FILE_BYTES_MAX)? else {
         return Ok(None);
@@ -163,6 +182,7 @@ fn side_file(model: &Model, name: &str, bytes_max: usize) -> Result<Option<Vec<u
     }
 }
 
+/// A file that nobody typed the name of; nothing where there is none. It is cut just past its bound.
 pub(crate) fn read_bounded(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     // Looked at before it is opened: opening a pipe waits for its other end.
     match fs::metadata(path) {

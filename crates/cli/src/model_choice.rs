@@ -36,7 +36,7 @@ pub(crate) fn choose(typed: Option<ModelArg>, given: Given) -> Result<Model, Fai
         Some(ModelArg::Unset) | None => return installed_or_demo(),
     };
     if given == Given::Environment {
-        terminal::note(&format!("deltafin: model: {model} (DELTAFIN_MODEL)"));
+        terminal::say(&format!("model: {model} (DELTAFIN_MODEL)"));
     }
     Ok(model)
 }
@@ -45,10 +45,10 @@ fn installed_or_demo() -> Result<Model, Failure> {
     let file = remembered_in();
     if let Some(path) = file.as_deref().map(read_remembered).transpose()?.flatten() {
         let model = Model::Directory(path);
-        terminal::note(&format!("deltafin: model: {model} (installed by setup)"));
+        terminal::say(&format!("model: {model} (installed by setup)"));
         return Ok(model);
     }
-    terminal::note("deltafin: model: the built-in demo (no --model given, none installed)");
+    terminal::say("model: the built-in demo (no --model given, none installed)");
     Ok(Model::Demo)
 }
 
@@ -71,6 +71,9 @@ fn read_remembered(file: &Path) -> Result<Option<PathBuf>, Failure> {
     let Some(bytes) = read_bounded(file, BYTES_MAX).map_err(|e| cannot(e.to_string()))? else {
         return Ok(None);
     };
+    if bytes.len() > BYTES_MAX {
+        return Err(cannot("it is longer than any path".to_owned()));
+    }
     let text = String::from_utf8(bytes).map_err(|e| cannot(e.to_string()))?;
     let path = PathBuf::from(text.trim_end_matches(['\r', '\n']));
     if path.is_dir() {

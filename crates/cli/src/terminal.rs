@@ -58,6 +58,14 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(picture).collect())
 }
 
+/// As [`visible`], on one line: a name with a line feed in it must not pass for two lines.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    match visible(text) {
+        safe if safe.contains('\n') => Cow::Owned(safe.replace('\n', "\u{240A}")),
+        safe => safe,
+    }
+}
+
 /// Writes and flushes: whoever reads is to see every token when it comes.
 pub(crate) fn put(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -69,9 +77,13 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     put(&mut stdout().lock(), text)
 }
 
-/// Writes a line to standard output, without adding a line end to one that has it.
+/// Writes a line to standard output, without adding a line end to one that has it. A terminal is
+/// shown control characters as pictures, a file gets them as they are.
 pub(crate) fn print_line(text: &str) -> Result<(), Failure> {
-    print(text)?;
+    match stdout().is_terminal() {
+        true => print(&visible(text))?,
+        false => print(text)?,
+    }
     if text.ends_with('\n') { Ok(()) } else { print("\n") }
 }
 
@@ -79,6 +91,11 @@ pub(crate) fn print_line(text: &str) -> Result<(), Failure> {
 /// written is no reason to stop.
 pub(crate) fn note(text: &str) {
     let _ = put(&mut stderr().lock(), &format!("{}\n", visible(text)));
+}
+
+/// Writes a line of this program's own to standard error; names in it may be foreign text.
+pub(crate) fn say(text: &str) {
+    note(&format!("deltafin: {}", one_line(text)));
 }
 
 /// Silence shorter than this needs no explanation.
@@ -114,7 +131,7 @@ impl ProgressLine {
         if self.enabled && now >= self.next {
             self.next = now + INTERVAL;
             self.shown = true;
-            let _ = put(&mut stderr().lock(), &format!("\r\x1b[2K{}", words()));
+            let _ = put(&mut stderr().lock(), &format!("\r\x1b[2K{}", one_line(&words())));
         }
     }
 
@@ -148,6 +165,7 @@ mod tests {
     #[test]
     fn controls_are_pictures() {
         assert_eq!(visible("a\tb\n漢"), "a\tb\n漢");
+        assert_eq!(one_line("a\nb\x1bc"), "a␊b␛c");
         assert_eq!(visible("\x1b[2J\r\x7f\u{9b}x"), "␛[2J␍␡␦x");
     }
 }

@@ -91,7 +91,7 @@ pub(crate) fn run(
 fn say_if_full(generated: &Generated, max_new: Option<usize>) {
     let reached = generated.ids.len();
     if generated.outcome.finish == Finish::Length && max_new.is_none_or(|most| reached < most) {
-        terminal::note("deltafin: the context is full; --context makes it longer");
+        terminal::say("the context is full; --context makes it longer");
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn say_if_cut(generated: &Generated, max_new: Option<usize>) {
     if let (Finish::Length, Some(most)) = (generated.outcome.finish, max_new)
         && generated.ids.len() >= most
     {
-        terminal::note(&format!("deltafin: the reply was cut after {most} tokens (--max-new)"));
+        terminal::say(&format!("the reply was cut after {most} tokens (--max-new)"));
     }
 }
 

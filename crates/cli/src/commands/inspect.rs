@@ -9,7 +9,7 @@ use crate::args::{Given, ModelArg};
 use crate::failure::{Failure, chain};
 use crate::load;
 use crate::model_choice::{self, Model};
-use crate::terminal::{self, visible};
+use crate::terminal::{self, one_line};
 
 /// Does it.
 pub(crate) fn inspect(typed: Option<ModelArg>, given: Given, json: bool) -> Result<(), Failure> {
@@ -22,7 +22,8 @@ pub(crate) fn inspect(typed: Option<ModelArg>, given: Given, json: bool) -> Resu
             other => format!("{other:?}"),
         }));
         let tokenizer = tokenizer.ok().flatten();
-        problems.extend(tokenizer.as_ref().and_then(|t| load::misfit(checkpoint, t)));
+        problems
+            .extend(tokenizer.as_ref().and_then(|t| load::misfit(&load::declared(checkpoint), t)));
         Report::new(checkpoint, tokenizer.as_ref())
     });
     if json {
@@ -50,7 +51,7 @@ fn look(model: &Model) -> Result<(Option<Checkpoint>, Vec<String>), Failure> {
 }
 
 fn words(model: &Model, report: Option<&Report>, problems: &[String]) -> String {
-    let mut text = format!("model         {model}\n");
+    let mut text = format!("model         {}\n", one_line(&model.to_string()));
     if let Some(report) = report {
         text += &report.words();
     }
@@ -59,7 +60,7 @@ fn words(model: &Model, report: Option<&Report>, problems: &[String]) -> String 
         count => text += &format!("problems      {count}\n"),
     }
     for problem in problems {
-        text += &format!("  {}\n", visible(problem));
+        text += &format!("  {}\n", one_line(problem));
     }
     text
 }

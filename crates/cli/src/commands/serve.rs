@@ -25,25 +25,25 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     // First of all: a port that is taken should not cost the minutes that weights take.
     let listener = bind(address)?;
     if !address.ip().is_loopback() && settings.api_keys.is_empty() {
-        terminal::note(&format!(
-            "deltafin: warning: whoever reaches {} may use this server: give --api-key",
+        terminal::say(&format!(
+            "warning: whoever reaches {} may use this server: give --api-key",
             address.ip()
         ));
     }
     let model = model_choice::choose(engine.model.clone(), given)?;
     settings.model = name(&model).to_owned();
     let served = settings.model.clone();
-    let log = |line: &str| terminal::note(&format!("deltafin: {line}"));
+    let log = |line: &str| terminal::say(line);
     let server = Server::start(listener, settings, log).map_err(|e| about(&e))?;
 
     let (backend, tokenizer) = load(model, &engine)?;
     server.ready(tokenizer, backend);
     let ending = interrupts.begin();
-    terminal::note(&format!("deltafin: serving {served} on http://{}/v1", server.address()));
+    terminal::say(&format!("serving {served} on http://{}/v1", server.address()));
     while !ending.load(Ordering::SeqCst) {
         sleep(WATCH_INTERVAL);
     }
-    terminal::note("deltafin: ending; a second signal ends at once");
+    terminal::say("ending; a second signal ends at once");
     server.shut_down();
     Ok(())
 }

@@ -13,16 +13,15 @@ use crate::failure::Failure;
 use crate::input;
 use crate::load;
 use crate::model_choice::{self, Model};
-use crate::terminal::{self, Terminal, visible};
+use crate::terminal;
 
 /// Does it.
 pub(crate) fn tokenize(tokenize: Tokenize, given: Given) -> Result<(), Failure> {
     let Tokenize { vocabulary, what, input } = tokenize;
-    let model = match vocabulary {
-        Vocabulary::Model(typed) => model_choice::choose(typed, given)?,
-        Vocabulary::Directory(directory) => Model::Directory(directory),
+    let tokenizer = match vocabulary {
+        Vocabulary::Model(typed) => load::fitting_tokenizer(&model_choice::choose(typed, given)?)?,
+        Vocabulary::Directory(directory) => load::tokenizer(&Model::Directory(directory))?,
     };
-    let tokenizer = load::tokenizer(&model)?;
     match input {
         Input::Batch => batch(&tokenizer, what),
         Input::Text(text) => one(&tokenizer, what, &text),
@@ -53,7 +52,6 @@ fn one(tokenizer: &Tokenizer, what: What, text: &str) -> Result<(), Failure> {
         }),
     };
     match output {
-        Value::String(text) if Terminal::detect().stdout => terminal::print_line(&visible(&text)),
         Value::String(text) => terminal::print_line(&text),
         value => terminal::print_line(&value.to_string()),
     }

@@ -10,4 +10,5 @@ mod program;
 mod refusal;
 mod run;
 mod serve;
+mod terminal;
 mod tokenize;

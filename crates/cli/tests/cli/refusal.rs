@@ -1,6 +1,6 @@
 //! What is refused: with one line that names the thing, before anything is generated.
 
-use crate::program::{deltafin, deltafin_on, fixture};
+use crate::program::{command, deltafin, deltafin_on, fixture, ran};
 
 #[test]
 fn misuse_exits_with_2() {
@@ -110,7 +110,6 @@ fn bad_files_are_named() {
 #[cfg(target_os = "linux")]
 #[test]
 fn output_that_cannot_be_written_is_a_fault() {
-    use crate::program::{command, ran};
     let full = std::fs::File::create("/dev/full").expect("the device");
     let args = ["run", "--model", "demo", "--prompt", "The capital of France is"];
     let run = ran(command().args(args).stdout(full).output().expect("runs"));
@@ -135,8 +134,16 @@ fn more_than_any_machine_has_use_for_is_refused() {
         (&["bench", "kernels", "--rows", "18446744073709551615"], "4096"),
         (&["bench", "kernels", "--seconds", "1M"], "3600"),
     ] {
-        let line = deltafin(args).refusal();
-        assert!(line.contains(named), "{args:?}: {line}");
+        let said = deltafin(args).usage();
+        assert!(said.contains(&format!("at most {named}")), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_benchmark_of_kernels_takes_no_flag_that_does_nothing() {
+    for flag in ["--model", "--chunk", "--context", "--stats"] {
+        let said = deltafin(&["bench", "kernels", flag, "1"]).usage();
+        assert!(said.contains(flag), "{said}");
     }
 }
 
@@ -161,6 +168,15 @@ fn the_tokenizer_of_another_model_is_refused_where_text_is_used() {
     let model = folder.path().to_str().expect("UTF-8");
     let line = deltafin(&["run", "--model", model, "--prompt", "x"]).refusal();
     assert!(line.contains("tiktoken.model has 2048 ranks"), "{line}");
+    for args in [
+        &["tokenize", "--model", model, "x"][..],
+        &["chat", "--model", model],
+        &["serve", "--model", model, "--port", "0"],
+    ] {
+        let line = deltafin(args).refusal();
+        assert!(line.contains("tiktoken.model has 2048 ranks"), "{args:?}: {line}");
+    }
+    deltafin(&["tokenize", "--tokenizer", model, "x"]).ok();
     let ids = ["run", "--model", model, "--prompt-ids", "1,2", "--ids", "--max-new", "2"];
     assert_eq!(deltafin(&ids).ok().split(' ').count(), 2);
     let inspected = deltafin(&["inspect", model]);
@@ -182,4 +198,23 @@ fn a_pipe_in_place_of_a_file_is_refused_without_waiting() {
         ["eval", "logits", "--model", "demo", "--ids", "1", "--out", pipe.to_str().expect("UTF-8")];
     let line = deltafin(&args).refusal();
     assert!(line.contains("not an ordinary file"), "{line}");
+}
+
+/// A name is foreign text: it neither commands the terminal nor passes for lines of ours.
+#[cfg(unix)]
+#[test]
+fn names_with_controls_stay_on_their_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let odd = folder.path().join("a\x1b[31m\nproblems      none");
+    std::fs::create_dir(&odd).expect("made");
+    let model = odd.to_str().expect("UTF-8");
+    let line = deltafin(&["run", "--model", model, "--prompt-ids", "1", "--ids"]).refusal();
+    assert!(line.contains("a␛[31m␊problems"), "{line}");
+    let inspected = deltafin(&["inspect", model]);
+    assert!(inspected.out.starts_with("model "), "{inspected:?}");
+    assert!(!inspected.out.contains('\x1b'), "{inspected:?}");
+    assert!(!inspected.out.lines().any(|line| line == "problems      none"), "{inspected:?}");
+    let named =
+        command().args(["run", "--prompt-ids", "1", "--ids"]).env("DELTAFIN_MODEL", model).output();
+    assert_eq!(ran(named.expect("runs")).err.lines().count(), 2);
 }

@@ -8,6 +8,7 @@ use deltafin_text::Tokenizer;
 use serde::Serialize;
 
 use crate::stats::bytes;
+use crate::terminal::one_line;
 
 /// What is said about a checkpoint that is whole.
 #[derive(Debug, Serialize)]
@@ -128,7 +129,7 @@ impl Report {
         self.write_tokens(out)?;
         self.bytes.write(out, self.shards)?;
         for notice in &self.notices {
-            writeln!(out, "notice        {notice}")?;
+            writeln!(out, "notice        {}", one_line(notice))?;
         }
         self.write_layers(out)
     }

@@ -1,0 +1,74 @@
+//! The program on a terminal, which here is the far end of a pair of ours.
+#![cfg(unix)]
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use nix::pty::openpty;
+use nix::sys::termios::{LocalFlags, tcgetattr};
+
+use crate::program::{command, spawn};
+
+/// A program on a terminal of its own, which is kept open to look at it afterwards.
+struct OnTerminal {
+    child: Child,
+    near: File,
+    far: OwnedFd,
+}
+
+impl OnTerminal {
+    fn start(args: &[&str]) -> OnTerminal {
+        let pair = openpty(None, None).expect("a terminal");
+        let far = || pair.slave.try_clone().expect("a descriptor");
+        let mut command = command();
+        command.args(args).env("TERM", "xterm").stdin(far()).stdout(far()).stderr(far());
+        OnTerminal { child: spawn(&mut command), near: pair.master.into(), far: pair.slave }
+    }
+
+    fn flags(&self) -> LocalFlags {
+        tcgetattr(&self.far).expect("attributes").local_flags
+    }
+
+    /// What the program wrote, until it has written this.
+    fn read_until(&mut self, wanted: &str) -> String {
+        let (mut text, mut buf) = (String::new(), [0; 1024]);
+        while !text.contains(wanted) {
+            let count = self.near.read(&mut buf).expect("output");
+            text += &String::from_utf8_lossy(&buf[..count]);
+        }
+        text
+    }
+}
+
+#[test]
+fn a_chat_that_is_ended_leaves_the_terminal_as_it_was() {
+    for (signal, code) in [("-TERM", 143), ("-HUP", 129)] {
+        let mut chat = OnTerminal::start(&["chat", "--model", "demo"]);
+        let before = chat.flags();
+        assert!(before.contains(LocalFlags::ICANON | LocalFlags::ECHO));
+        chat.read_until("> ");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while chat.flags().contains(LocalFlags::ICANON) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!chat.flags().contains(LocalFlags::ICANON), "the editor changes it");
+        let id = chat.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().expect("kill runs").success());
+        assert_eq!(chat.child.wait().expect("ends").code(), Some(code));
+        assert_eq!(chat.flags(), before);
+    }
+}
+
+#[test]
+fn what_is_printed_does_not_command_the_terminal() {
+    let json = crate::program::deltafin(&["tokenize", "--model", "demo", "a\u{1b}[2Jb"]).ok();
+    let mut decode = OnTerminal::start(&["tokenize", "--model", "demo", "--decode", &json]);
+    let text = decode.read_until("\n");
+    assert!(text.contains("a␛[2Jb") && !text.contains('\x1b'), "{text:?}");
+    assert!(decode.child.wait().expect("ends").success());
+    let piped = crate::program::deltafin(&["tokenize", "--model", "demo", "--decode", &json]).ok();
+    assert_eq!(piped, "a\x1b[2Jb\n");
+}
