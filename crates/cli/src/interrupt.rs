@@ -29,6 +29,36 @@ impl Interrupts {
         Ok(Interrupts { raised })
     }
 
+    /// As [`Interrupts::install`], for work that has something lying about: whatever ends the
+    /// process, a request to terminate included, is preceded by `tidy`.
+    #[cfg(unix)]
+    pub(crate) fn install_tidying(tidy: impl Fn() + Send + 'static) -> Result<Interrupts, Failure> {
+        let about = |e: std::io::Error| Failure::about("cannot watch for interrupts", &e);
+        let raised = Arc::new(AtomicBool::new(true));
+        let interrupts = Interrupts { raised: raised.clone() };
+        let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
+        let mut signals = signals.map_err(about)?;
+        // A handler may not touch files; a thread may.
+        let watcher = std::thread::Builder::new().spawn(move || {
+            for signal in signals.forever() {
+                let is_first = signal == SIGINT && !raised.swap(true, Ordering::SeqCst);
+                if !is_first {
+                    tidy();
+                    std::process::exit(if signal == SIGINT { INTERRUPTED } else { TERMINATED });
+                }
+            }
+        });
+        watcher.map(|_| interrupts).map_err(about)
+    }
+
+    /// Where files cannot be touched in time, as [`Interrupts::install`].
+    #[cfg(not(unix))]
+    pub(crate) fn install_tidying(
+        _tidy: impl Fn() + Send + 'static,
+    ) -> Result<Interrupts, Failure> {
+        Interrupts::install()
+    }
+
     /// Takes requests to terminate as interrupts, too: service managers send those.
     pub(crate) fn and_terminations(self) -> Result<Interrupts, Failure> {
         watch(SIGTERM, TERMINATED, &self.raised)?;

@@ -7,6 +7,7 @@
 use std::fs;
 use std::io::{Error, ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
 use tempfile::NamedTempFile;
@@ -41,29 +42,56 @@ impl Tensor {
     }
 }
 
+/// Where a file in the making is, for whoever has to end the process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unfinished(Arc<Mutex<Option<PathBuf>>>);
+
+impl Unfinished {
+    /// Removes the file, if there is one, and lets no other begin or get its name.
+    pub(crate) fn remove_for_good(&self) {
+        let place = self.place();
+        if let Some(path) = place.as_deref() {
+            // Whether it is gone or cannot be removed: nothing is left to do.
+            let _ = fs::remove_file(path);
+        }
+        std::mem::forget(place);
+    }
+
+    fn place(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A file in the making.
 #[derive(Debug)]
 pub(crate) struct Writer {
     /// Gone when dropped, unless it got its name.
     file: NamedTempFile,
     path: PathBuf,
+    unfinished: Unfinished,
     starts: Vec<u64>,
     tensors: Vec<Tensor>,
 }
 
 impl Writer {
     /// Begins a file with these tensors. Until [`Writer::finish`] it has a name of its own.
-    pub(crate) fn create(path: &Path, tensors: Vec<Tensor>) -> Result<Writer, Failure> {
-        let path = target(path).map_err(|e| cannot_write(path, &e))?;
+    pub(crate) fn create(
+        path: &Path,
+        tensors: Vec<Tensor>,
+        unfinished: &Unfinished,
+    ) -> Result<Writer, Failure> {
+        let path = target(path)?;
         let (header, starts) = layout(&tensors);
         let total = starts.last().copied().unwrap_or(0) + tensors.last().map_or(0, Tensor::bytes);
+        let mut place = unfinished.place();
         let begun = unnamed_beside(&path).and_then(|mut file| {
+            *place = Some(file.path().to_owned());
             file.write_all(&header)?;
             file.as_file().set_len(total)?;
             Ok(file)
         });
         let file = begun.map_err(|e| cannot_write(&path, &e))?;
-        Ok(Writer { file, path, starts, tensors })
+        Ok(Writer { file, path, unfinished: unfinished.clone(), starts, tensors })
     }
 
     /// Writes whole rows of `f32` values, the first of which is row `first`.
@@ -93,19 +121,29 @@ impl Writer {
 
     /// Gives the complete file its name.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        let Writer { file, path, .. } = self;
-        let named = file.as_file().sync_all().and_then(|()| Ok(file.persist(&path)?));
+        let Writer { file, path, unfinished, .. } = self;
+        let synced = file.as_file().sync_all();
+        let mut place = unfinished.place();
+        let named = synced.and_then(|()| Ok(file.persist(&path)?));
+        *place = None;
         named.map(|_| ()).map_err(|e| cannot_write(&path, &e))
     }
 }
 
 /// The file that `path` stands for: links are followed, and what is there must be an ordinary file,
 /// for it is going to be replaced.
-fn target(path: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn target(path: &Path) -> Result<PathBuf, Failure> {
+    replaceable(path).map_err(|e| cannot_write(path, &e))
+}
+
+fn replaceable(path: &Path) -> Result<PathBuf, Error> {
     let found = match fs::canonicalize(path) {
         Ok(found) => found,
-        Err(e) if e.kind() == ErrorKind::NotFound && !path.is_symlink() => {
-            return Ok(path.to_owned());
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return match path.is_symlink() {
+                true => Err(Error::other("it is a link that leads nowhere; give another name")),
+                false => Ok(path.to_owned()),
+            };
         }
         Err(e) => return Err(e),
     };
@@ -172,7 +210,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.safetensors");
         let tensors = vec![tensor("a", Element::F32, 3, 2), tensor("b", Element::I32, 1, 2)];
-        let mut writer = Writer::create(&path, tensors).unwrap();
+        let mut writer = Writer::create(&path, tensors, &Unfinished::default()).unwrap();
         writer.numbers(1, 0, &[7, -1]).unwrap();
         writer.rows(0, 1, &[3.0, 4.0, 5.0, 6.0]).unwrap();
         writer.rows(0, 0, &[1.0, 2.0]).unwrap();
@@ -194,7 +232,8 @@ mod tests {
     }
 
     fn write_one(path: &Path) -> Result<(), Failure> {
-        let mut writer = Writer::create(path, vec![tensor("a", Element::F32, 1, 1)])?;
+        let mut writer =
+            Writer::create(path, vec![tensor("a", Element::F32, 1, 1)], &Unfinished::default())?;
         writer.rows(0, 0, &[1.0])?;
         writer.finish()
     }
@@ -223,7 +262,9 @@ mod tests {
         let path = folder.path().join("out.st");
         let own = folder.path().join("out.st.partial");
         fs::write(&own, "precious").unwrap();
-        let first = Writer::create(&path, vec![tensor("a", Element::F32, 1, 1)]).unwrap();
+        let first =
+            Writer::create(&path, vec![tensor("a", Element::F32, 1, 1)], &Unfinished::default())
+                .unwrap();
         write_one(&path).unwrap();
         first.finish().unwrap();
         assert_eq!(fs::read_to_string(own).unwrap(), "precious");
@@ -234,7 +275,22 @@ mod tests {
     fn an_unfinished_file_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.safetensors");
-        drop(Writer::create(&path, vec![tensor("a", Element::F32, 1, 1)]).unwrap());
+        drop(
+            Writer::create(&path, vec![tensor("a", Element::F32, 1, 1)], &Unfinished::default())
+                .unwrap(),
+        );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn whoever_ends_the_process_can_remove_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.safetensors");
+        let unfinished = Unfinished::default();
+        let writer = Writer::create(&path, vec![tensor("a", Element::F32, 1, 1)], &unfinished);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        unfinished.remove_for_good();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        drop(writer);
     }
 }

@@ -17,8 +17,9 @@ use crate::failure::Failure;
 use crate::input;
 use crate::interrupt::Interrupts;
 use crate::load::Loaded;
+use crate::safetensors::{self, Unfinished};
 use crate::stats;
-use crate::terminal::{self, ProgressLine, Terminal};
+use crate::terminal::{self, ProgressLine, Terminal, one_line};
 
 /// Does it.
 pub(crate) fn eval(eval: Eval, given: Given) -> Result<(), Failure> {
@@ -31,11 +32,15 @@ pub(crate) fn eval(eval: Eval, given: Given) -> Result<(), Failure> {
 /// Writes the logits of every position, and what else was asked for.
 fn logits(asked: &Logits, given: Given) -> Result<(), Failure> {
     let ids = asked.ids.read()?;
-    let interrupts = Interrupts::install()?;
+    // A name that cannot be had should not cost a wait.
+    safetensors::target(&asked.out)?;
+    let unfinished = Unfinished::default();
+    let at_the_end = unfinished.clone();
+    let interrupts = Interrupts::install_tidying(move || at_the_end.remove_for_good())?;
     let loaded = Loaded::open(&asked.engine, given)?;
     let spec = loaded.engine.spec();
     let began = Instant::now();
-    let recording = Recording::create(&asked.out, spec, ids.len(), asked.hidden)?;
+    let recording = Recording::create(&asked.out, spec, ids.len(), asked.hidden, &unfinished)?;
     let mut progress = Rows::new(ids.len());
     let interrupted = interrupts.begin();
     let recorded = recording.fill(&loaded.engine, &ids, interrupted, &mut |row| progress.at(row));
@@ -52,7 +57,9 @@ fn logits(asked: &Logits, given: Given) -> Result<(), Failure> {
         "out": out,
         "stats": timing(&loaded, ids.len(), began),
     });
-    say(&asked.engine, &report, || format!("logits of {} positions in {out}", ids.len()))
+    say(&asked.engine, &report, || {
+        format!("logits of {} positions in {}", ids.len(), one_line(&out))
+    })
 }
 
 /// Prints how well the model expects a text.

@@ -7,9 +7,13 @@ use std::time::Duration;
 
 use crate::program::{Ran, command, ran, spawn};
 
-fn interrupt(child: &Child) {
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+fn send(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(sent.expect("kill runs").success());
+}
+
+fn interrupt(child: &Child) {
+    send(child, "-INT");
 }
 
 /// Waits until the program has computed for a while, however busy the machine is. Where the system
@@ -116,9 +120,8 @@ fn a_second_interrupt_is_enough() {
     assert_eq!(child.wait().expect("ends").code(), Some(130));
 }
 
-/// A file that is not complete does not get its name, nor does anything else stay.
-#[test]
-fn an_interrupted_evaluation_leaves_no_file() {
+/// Begins to write logits, sends signals, and returns the exit code and what is left lying about.
+fn evaluation_ended_by(signals: &[&str]) -> (Option<i32>, usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let (ids, out) = (folder.path().join("ids"), folder.path().join("out.safetensors"));
     std::fs::write(&ids, "298 ".repeat(30_000)).expect("written");
@@ -129,13 +132,21 @@ fn an_interrupted_evaluation_leaves_no_file() {
             .arg("--out")
             .arg(&out),
     );
-    while std::fs::read_dir(folder.path()).expect("the folder").count() < 2 {
+    let files = || std::fs::read_dir(folder.path()).expect("the folder").count();
+    while files() < 2 {
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(200));
-    interrupt(&child);
-    assert_eq!(child.wait().expect("ends").code(), Some(130));
-    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1);
+    signals.iter().for_each(|signal| send(&child, signal));
+    (child.wait().expect("ends").code(), files() - 1)
+}
+
+/// A file that is not complete does not get its name, nor does anything else stay.
+#[test]
+fn an_evaluation_that_is_ended_leaves_no_file() {
+    assert_eq!(evaluation_ended_by(&["-INT"]), (Some(130), 0));
+    assert_eq!(evaluation_ended_by(&["-INT", "-INT"]), (Some(130), 0));
+    assert_eq!(evaluation_ended_by(&["-TERM"]), (Some(143), 0));
 }
 
 #[test]

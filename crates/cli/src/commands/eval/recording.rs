@@ -10,7 +10,7 @@ use deltafin_spec::FfnKind;
 
 use super::Watch;
 use crate::failure::Failure;
-use crate::safetensors::{Element, Tensor, Writer};
+use crate::safetensors::{Element, Tensor, Unfinished, Writer};
 
 /// The place of the logits among the tensors.
 const LOGITS: usize = 0;
@@ -34,6 +34,7 @@ impl Recording {
         spec: &ModelSpec,
         positions: usize,
         with_layers: bool,
+        unfinished: &Unfinished,
     ) -> Result<Recording, Failure> {
         let mut tensors = Vec::new();
         let mut add = |name: String, element, width| {
@@ -52,7 +53,7 @@ impl Recording {
                 false => None,
             });
         }
-        let file = Writer::create(path, tensors)?;
+        let file = Writer::create(path, tensors, unfinished)?;
         Ok(Recording { file, hidden, routes, first: 0, failure: None })
     }
 
