@@ -12,6 +12,7 @@ mod run;
 mod serve;
 mod size;
 mod tokenize;
+mod twins;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -124,7 +125,8 @@ pub(crate) fn table() -> clap::Command {
 /// Reads the command line of this process. Help, version and usage errors end it here, the last
 /// with exit code 2.
 pub(crate) fn parse() -> (Command, Given) {
-    let matches = table().get_matches();
+    let matches = twins::without_empty(table()).try_get_matches();
+    let matches = matches.unwrap_or_else(|e| twins::named(e, &table()).exit());
     let given = model_given(&matches);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     match cli.command.meaning(given) {

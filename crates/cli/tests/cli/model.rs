@@ -72,3 +72,30 @@ fn a_directory_called_demo_is_reached_by_its_path() {
     let line = deltafin(&["run", "--model", "./demo", "--prompt", "x"]).refusal();
     assert!(line.contains("./demo"), "{line}");
 }
+
+#[test]
+fn an_empty_variable_is_none() {
+    let names = ["THREADS", "ISA", "CHUNK", "CONTEXT", "STATS", "JSON"];
+    let names = names.map(|name| format!("DELTAFIN_{name}"));
+    let empty = names.each_ref().map(|name| (name.as_str(), ""));
+    assert_eq!(with(&empty, &["--model", "demo"]).ok(), with(&[], &["--model", "demo"]).ok());
+}
+
+#[test]
+fn a_refused_variable_is_named() {
+    for (name, value) in
+        [("DELTAFIN_THREADS", "many"), ("DELTAFIN_ISA", "sse9"), ("DELTAFIN_CONTEXT", "0")]
+    {
+        let said = with(&[(name, value)], &[]).usage();
+        assert!(said.contains(name) && said.contains(value), "{said}");
+    }
+    let typed = with(&[("DELTAFIN_THREADS", "2")], &["--threads=x"]).usage();
+    assert!(!typed.contains("DELTAFIN_THREADS"), "{typed}");
+}
+
+#[test]
+fn what_setup_remembers_is_a_path_in_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = installed(folder.path(), &"x".repeat(1 << 17)).refusal();
+    assert!(line.contains("longer than any path") && line.len() < 1000, "{line}");
+}
