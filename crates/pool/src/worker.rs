@@ -15,12 +15,23 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts thread `i` of the pool, unless the system refuses.
+    /// Starts thread `i` of the pool, unless the system refuses, and returns once it runs: what a
+    /// starting thread allocates is then behind it.
     pub(crate) fn start(i: usize, shared: &Arc<Shared>) -> Option<Worker> {
         let asleep = Arc::new(AtomicBool::new(false));
         let (shared, flag) = (Arc::clone(shared), Arc::clone(&asleep));
+        let up = Arc::new(AtomicBool::new(false));
+        let is_up = Arc::clone(&up);
         let thread = thread::Builder::new().name(format!("kernels-{i}"));
-        let handle = thread.spawn(move || work(&shared, &flag)).ok()?;
+        let run = move || {
+            is_up.store(true, Ordering::SeqCst);
+            drop(is_up);
+            work(&shared, &flag);
+        };
+        let handle = thread.spawn(run).ok()?;
+        while !up.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
         Some(Worker { asleep, handle: Some(handle) })
     }
 
