@@ -1,10 +1,9 @@
 //! `bench`: how fast this machine is.
 
-use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use deltafin_measure::{MOST_ROWS, MOST_SECONDS};
 
-use super::engine::ProcessorArgs;
+use super::engine::EngineArgs;
 use super::size::Bounded;
 
 /// Measure this machine
@@ -18,7 +17,8 @@ pub(crate) struct BenchArgs {
 enum BenchTyped {
     /// Memory bandwidth, multiply-add peak, and how near each kernel comes to them
     ///
-    /// The shapes are those of Kimi K3 whatever the model, so none is loaded.
+    /// The shapes are those of Kimi K3 whatever the model, so none is loaded: of the engine's flags,
+    /// --isa, --threads and --json count here, and the others are named as idle.
     Kernels {
         /// Kernels to measure; all by default
         #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
@@ -32,17 +32,8 @@ enum BenchTyped {
         #[arg(long, value_name = "N", default_value = "15")]
         seconds: Bounded<MOST_SECONDS>,
 
-        /// Print JSON on standard output instead of text
-        #[arg(
-            long,
-            env = "DELTAFIN_JSON",
-            hide_env_values = true,
-            value_parser = FalseyValueParser::new()
-        )]
-        json: bool,
-
-        #[command(flatten, next_help_heading = "Processor")]
-        processor: ProcessorArgs,
+        #[command(flatten)]
+        engine: EngineArgs,
     },
 }
 
@@ -67,21 +58,18 @@ pub(crate) struct BenchKernels {
     pub(crate) rows: Vec<usize>,
     /// About how long it may take.
     pub(crate) seconds: f64,
-    /// Whether for machines.
-    pub(crate) json: bool,
-    /// Instruction set, threads.
-    pub(crate) processor: ProcessorArgs,
+    /// Instruction set, threads, output.
+    pub(crate) engine: EngineArgs,
 }
 
 impl BenchArgs {
     pub(super) fn meaning(self) -> BenchKernels {
-        let BenchTyped::Kernels { kernel, rows, seconds, json, processor } = self.command;
+        let BenchTyped::Kernels { kernel, rows, seconds, engine } = self.command;
         BenchKernels {
             names: kernel.into_iter().map(|kernel| kernel.name().to_owned()).collect(),
             rows: rows.into_iter().map(|rows| rows.0.get()).collect(),
             seconds: seconds.0.get() as f64,
-            json,
-            processor,
+            engine,
         }
     }
 }

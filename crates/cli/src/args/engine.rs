@@ -25,8 +25,13 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "DIR|demo", env = "DELTAFIN_MODEL", hide_env_values = true)]
     pub(crate) model: Option<ModelArg>,
 
-    #[command(flatten)]
-    processor: ProcessorArgs,
+    /// Threads that compute; all available ones by default
+    #[arg(long, value_name = "N", env = "DELTAFIN_THREADS", hide_env_values = true)]
+    threads: Option<Bounded<MOST_THREADS>>,
+
+    /// Instruction set; alters speed, never the result
+    #[arg(long, value_enum, default_value = "auto", env = "DELTAFIN_ISA", hide_env_values = true)]
+    isa: IsaArg,
 
     /// Prompt rows per pass; alters speed and memory, never the result
     #[arg(long, value_name = "N", env = "DELTAFIN_CHUNK", hide_env_values = true)]
@@ -53,18 +58,6 @@ pub(crate) struct EngineArgs {
         value_parser = FalseyValueParser::new()
     )]
     pub(crate) json: bool,
-}
-
-/// What the processor is asked to do.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct ProcessorArgs {
-    /// Threads that compute; all available ones by default
-    #[arg(long, value_name = "N", env = "DELTAFIN_THREADS", hide_env_values = true)]
-    threads: Option<Bounded<MOST_THREADS>>,
-
-    /// Instruction set; alters speed, never the result
-    #[arg(long, value_enum, default_value = "auto", env = "DELTAFIN_ISA", hide_env_values = true)]
-    isa: IsaArg,
 }
 
 /// What was typed for a model.
@@ -112,7 +105,7 @@ enum IsaArg {
     Neon,
 }
 
-impl ProcessorArgs {
+impl EngineArgs {
     /// The instruction set asked for; nothing means the best there is.
     pub(crate) fn isa(&self) -> Option<IsaKind> {
         match self.isa {
@@ -128,17 +121,16 @@ impl ProcessorArgs {
     pub(crate) fn threads(&self) -> Option<NonZeroUsize> {
         self.threads.map(|threads| threads.0)
     }
-}
 
-impl EngineArgs {
-    /// The instruction set asked for; nothing means the best there is.
-    pub(crate) fn isa(&self) -> Option<IsaKind> {
-        self.processor.isa()
-    }
-
-    /// The number of threads asked for.
-    pub(crate) fn threads(&self) -> Option<NonZeroUsize> {
-        self.processor.threads()
+    /// The flags given that act on a model, for a command that loads none.
+    pub(crate) fn idle_without_model(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            ("--model", !matches!(self.model, None | Some(ModelArg::Unset))),
+            ("--chunk", self.chunk.is_some()),
+            ("--context", self.context.is_some()),
+            ("--stats", self.stats),
+        ];
+        given.into_iter().filter_map(|(flag, given)| given.then_some(flag))
     }
 
     /// Prompt rows per pass, where given.

@@ -8,11 +8,14 @@ use crate::terminal::{self, ProgressLine, Terminal};
 
 /// Does it.
 pub(crate) fn kernels(asked: &BenchKernels) -> Result<(), Failure> {
+    for flag in asked.engine.idle_without_model() {
+        terminal::note(&format!("deltafin: {flag} has no effect here: no model is loaded"));
+    }
     let options = Options {
         // Measuring something else than what was asked for would mislead: what this machine lacks
         // is refused.
-        isas: asked.processor.isa().into_iter().collect(),
-        threads: asked.processor.threads().into_iter().map(usize::from).collect(),
+        isas: asked.engine.isa().into_iter().collect(),
+        threads: asked.engine.threads().into_iter().map(usize::from).collect(),
         names: asked.names.clone(),
         rows: asked.rows.clone(),
         seconds: asked.seconds,
@@ -22,7 +25,7 @@ pub(crate) fn kernels(asked: &BenchKernels) -> Result<(), Failure> {
         progress.update(|| format!("measured {}, {} rows, {}", line.name, line.rows, line.isa));
     })?;
     drop(progress);
-    if asked.json {
+    if asked.engine.json {
         return terminal::print_line(&serde_json::to_string(&report)?);
     }
     terminal::print_line(&words(&report))
