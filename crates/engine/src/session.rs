@@ -54,6 +54,11 @@ impl<'e, W: Weights> Session<'e, W> {
         &self.logits
     }
 
+    /// The final hidden rows of the last pass, after the final mix and norm, `[rows, hidden]`.
+    pub fn last_hidden(&self) -> &[f32] {
+        self.workspace.last_hidden()
+    }
+
     /// The state after the last id.
     pub fn state(&self) -> &State {
         &self.state
@@ -127,21 +132,21 @@ impl<'e, W: Weights> Session<'e, W> {
 
     /// Takes in `ids` and shows everything on the way: layers to `observer`, and the logits of all
     /// rows, a few at a time, to `logits(first row, values [rows, vocab])`. Row numbers that the
-    /// observer sees count from the start of a pass; `pass(first row)` announces each.
+    /// observer sees count from the start of a pass; `pass(first row)` announces each. An observer that
+    /// breaks ends the evaluation there and empties the session.
     pub fn evaluate(
         &mut self,
         ids: &[u32],
         observer: &mut dyn Observer,
         pass: &mut dyn FnMut(usize),
         logits: &mut dyn FnMut(usize, &[f32]),
-    ) -> Result<(), EngineError> {
+    ) -> Result<Flow, EngineError> {
         self.check_room(ids.len())?;
         let vocab = self.engine.spec().vocab;
         let mut buffer = vec![0.0; LOGIT_ROWS.min(ids.len()) * vocab];
         let mut first = 0;
         for piece in ids.chunks(self.engine.chunk()) {
             pass(first);
-            // The observer decides nothing here but may stop: then the session is empty.
             let mut run = self.pass(piece, observer);
             for start in (0..piece.len()).step_by(LOGIT_ROWS) {
                 let rows = start..piece.len().min(start + LOGIT_ROWS);
@@ -152,10 +157,12 @@ impl<'e, W: Weights> Session<'e, W> {
                     Ok(())
                 });
             }
-            self.settle(run)?;
+            if let Some(Flow::Interrupted) = self.settle(run)? {
+                return Ok(Flow::Interrupted);
+            }
             first += piece.len();
         }
-        Ok(())
+        Ok(Flow::Done)
     }
 
     pub(crate) fn new(engine: &'e Engine<W>) -> Session<'e, W> {

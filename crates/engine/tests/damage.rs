@@ -283,3 +283,36 @@ fn a_prompt_stopped_in_the_middle_leaves_an_empty_session() {
     prefill(&mut fresh, &ids).unwrap();
     assert_eq!(fresh.logits(), logits);
 }
+
+/// Stops before layer 2 of its second pass.
+struct StopsInSecondPass(u32);
+
+impl deltafin_engine::Observer for StopsInSecondPass {
+    fn layer(&mut self, layer: LayerId) -> ControlFlow<()> {
+        self.0 += u32::from(layer.number() == 2);
+        // It would let a third pass through.
+        if self.0 == 2 && layer.number() == 2 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+#[test]
+fn an_evaluation_stopped_in_the_middle_goes_no_further() {
+    let chunk = std::num::NonZeroUsize::new(40);
+    let engine =
+        Engine::open(open("k3-micro"), EngineOptions { chunk, ..Default::default() }).unwrap();
+    let mut session = engine.session();
+    let (mut passes, mut rows) = (Vec::new(), 0);
+    let flow = session.evaluate(
+        &long_prompt(),
+        &mut StopsInSecondPass(0),
+        &mut |first| passes.push(first),
+        &mut |_, values| rows += values.len() / engine.spec().vocab,
+    );
+    assert_eq!(flow.unwrap(), deltafin_engine::Flow::Interrupted);
+    assert_eq!((passes, rows), (vec![0, 40], 40));
+    assert!(session.ids().is_empty());
+}

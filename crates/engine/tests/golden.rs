@@ -79,6 +79,11 @@ fn check_checkpoint(name: &str) {
         let error = max_error(&logits[prompt.first_logit_row * vocab..], &wanted);
         assert!(error <= tolerance(name), "{name} {x}: logit error {error}");
         worst = worst.max(error);
+        // A prompt is shorter than a pass, so these are all its rows.
+        let (_, wanted) = golden.floats(&format!("{x}.final")).unwrap();
+        let skipped = prompt.first_logit_row * engine.spec().hidden;
+        let error = max_error(&session.last_hidden()[skipped..], &wanted);
+        assert!(error <= tolerance(name), "{name} {x}: final hidden error {error}");
         check_hidden(&golden, prompt, &seen, engine.spec().layers.len(), tolerance(name));
         check_routes(&golden, prompt, &seen);
         if x == "debug" {
