@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::script::{Act, Rig, quick, soon, start, start_wide};
+use crate::script::{Act, Rig, early_status, quick, soon, start, start_wide, start_with};
 use crate::wire::{chat, chat_body, get};
 
 #[track_caller]
@@ -46,7 +46,7 @@ fn in_the_prompt() {
 #[test]
 fn from_a_plain_request() {
     for wait_ms in [30, 400] {
-        let rig = start(&[Act::Forever(20)]);
+        let rig = start_with(early_status(), &[Act::Forever(20)]);
         let body = chat_body(json!({})).to_string();
         let mut socket = std::net::TcpStream::connect(rig.at).unwrap();
         let head = format!(

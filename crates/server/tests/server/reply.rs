@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::script::{Act, start};
+use crate::script::{Act, early_status, start, start_with};
 use crate::wire::{chat, post};
 
 const END: &str = "<|close|>response<|sep|><|close|>message<|sep|>";
@@ -142,7 +142,7 @@ fn a_completion_has_the_documented_form() {
 
 #[test]
 fn a_slow_plain_reply_is_kept_alive_with_blanks() {
-    let rig = start(&[Act::Wait(500), Act::Say("late"), Act::Stop]);
+    let rig = start_with(early_status(), &[Act::Wait(500), Act::Say("late"), Act::Stop]);
     let mut response = chat(rig.at, json!({}));
     assert_eq!((response.status, response.header("transfer-encoding")), (200, Some("chunked")));
     let text = response.text();
@@ -153,7 +153,7 @@ fn a_slow_plain_reply_is_kept_alive_with_blanks() {
 
 #[test]
 fn an_old_client_waits_for_the_length() {
-    let rig = start(&[Act::Wait(400), Act::Say("late"), Act::Stop]);
+    let rig = start_with(early_status(), &[Act::Wait(400), Act::Say("late"), Act::Stop]);
     let body = crate::wire::chat_body(json!({})).to_string();
     let head =
         format!("POST /v1/chat/completions HTTP/1.0\r\nContent-Length: {}\r\n\r\n", body.len());
