@@ -11,6 +11,7 @@ use deltafin_text::Tokenizer;
 use deltafin_text::tokenizer::{RANK_FILE_BYTES_MAX, SPECIAL_TOKENS, TOKENIZER_CONFIG_BYTES_MAX};
 
 use crate::args::{EngineArgs, Given};
+use crate::built_in;
 use crate::failure::Failure;
 use crate::model_choice::{self, Model};
 use crate::terminal::{self, ProgressLine, Terminal};
@@ -94,7 +95,7 @@ impl Loaded {
 /// The checkpoint of a model, validated.
 pub(crate) fn checkpoint(model: &Model) -> Result<Checkpoint, Failure> {
     Ok(match model {
-        Model::Demo => deltafin_store::from_memory(deltafin_demo::FILES)?,
+        Model::Demo => deltafin_store::from_memory(built_in::FILES)?,
         Model::Directory(path) => deltafin_store::open_dir(path)?,
     })
 }
@@ -173,7 +174,7 @@ fn find_tokenizer(model: &Model) -> Result<Option<Tokenizer>, Failure> {
 /// just past its bound, so that it is refused without being read.
 fn side_file(model: &Model, name: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, Failure> {
     match model {
-        Model::Demo => Ok(deltafin_demo::file(name).map(<[u8]>::to_vec)),
+        Model::Demo => Ok(built_in::file(name).map(<[u8]>::to_vec)),
         Model::Directory(directory) => {
             let path = directory.join(name);
             read_bounded(&path, bytes_max)

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod built_in;
 mod commands;
 mod failure;
 mod input;

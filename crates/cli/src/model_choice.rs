@@ -1,11 +1,12 @@
 //! Which model a command runs: the one typed, the one in the environment, the one that setup
-//! installed, or the demo inside this program.
+//! installed, or the demo inside this program where it carries one.
 
 use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::args::{Given, ModelArg};
+use crate::built_in;
 use crate::failure::Failure;
 use crate::load::read_bounded;
 use crate::terminal;
@@ -31,7 +32,7 @@ impl fmt::Display for Model {
 /// Chooses, and says on standard error which one it is when the command line does not.
 pub(crate) fn choose(typed: Option<ModelArg>, given: Given) -> Result<Model, Failure> {
     let model = match typed {
-        Some(ModelArg::Demo) => Model::Demo,
+        Some(ModelArg::Demo) => demo()?,
         Some(ModelArg::Directory(path)) => Model::Directory(path),
         Some(ModelArg::Unset) | None => return installed_or_demo(),
     };
@@ -48,8 +49,13 @@ fn installed_or_demo() -> Result<Model, Failure> {
         terminal::say(&format!("model: {model} (installed by setup)"));
         return Ok(model);
     }
-    terminal::say("model: the built-in demo (no --model given, none installed)");
-    Ok(Model::Demo)
+    let model = demo()?;
+    terminal::say(&format!("model: {model} (no --model given, none installed)"));
+    Ok(model)
+}
+
+fn demo() -> Result<Model, Failure> {
+    if built_in::IS_CARRIED { Ok(Model::Demo) } else { Err(Failure::new(built_in::LACKING)) }
 }
 
 /// The file in which setup remembers where it installed, one per user.
@@ -66,7 +72,7 @@ fn remembered_in() -> Option<PathBuf> {
 fn read_remembered(file: &Path) -> Result<Option<PathBuf>, Failure> {
     const BYTES_MAX: usize = 1 << 16; // no path is longer
     let cannot = |reason: String| {
-        Failure::new(format!("cannot read {}: {reason}; give --model, or 'demo'", file.display()))
+        Failure::new(format!("cannot read {}: {reason}; give --model, or remove that file", file.display()))
     };
     let Some(bytes) = read_bounded(file, BYTES_MAX).map_err(|e| cannot(e.to_string()))? else {
         return Ok(None);

@@ -11,6 +11,7 @@ use deltafin_engine::MOST_THREADS;
 use deltafin_kernels::IsaKind;
 
 use super::size::{Bounded, Positive};
+use crate::built_in;
 
 /// The engine's flags. Each has an environment twin, which the flag overrides.
 #[derive(Args, Clone, Debug)]
@@ -19,10 +20,14 @@ use super::size::{Bounded, Positive};
     after_help = "Counts may end in K, M or G: 1024, 1024² and 1024³."
 )]
 pub(crate) struct EngineArgs {
-    /// Checkpoint directory, or 'demo' for the model inside this program
-    ///
-    /// Without it, the directory remembered as installed is used, or else the demo.
-    #[arg(long, value_name = "DIR|demo", env = "DELTAFIN_MODEL", hide_env_values = true)]
+    #[arg(
+        long,
+        help = built_in::HELP,
+        long_help = built_in::LONG_HELP,
+        value_name = built_in::VALUE_NAME,
+        env = "DELTAFIN_MODEL",
+        hide_env_values = true
+    )]
     pub(crate) model: Option<ModelArg>,
 
     /// Threads that compute; all available ones by default

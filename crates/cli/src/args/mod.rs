@@ -18,6 +18,8 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::built_in;
+
 pub(crate) use bench::BenchKernels;
 pub(crate) use chat::{Chat, Style};
 pub(crate) use engine::{EngineArgs, ModelArg};
@@ -65,8 +67,12 @@ enum Typed {
 /// when there are problems, after all of them are listed.
 #[derive(Debug, clap::Args)]
 struct InspectArgs {
-    /// Checkpoint directory, or 'demo' for the model inside this program
-    #[arg(value_name = "DIR|demo", env = "DELTAFIN_MODEL", hide_env_values = true)]
+    #[arg(
+        help = built_in::HELP,
+        value_name = built_in::VALUE_NAME,
+        env = "DELTAFIN_MODEL",
+        hide_env_values = true
+    )]
     model: Option<ModelArg>,
 
     /// Print one JSON object

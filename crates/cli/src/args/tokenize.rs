@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::engine::ModelArg;
 use super::ids;
 use super::{Given, Usage};
+use crate::built_in;
 
 /// Turn text or a chat into token ids, ids into text, or a reply into its parts
 ///
@@ -18,8 +19,13 @@ pub(crate) struct TokenizeArgs {
     #[arg(value_name = "TEXT|-", allow_hyphen_values = true)]
     text: Option<String>,
 
-    /// Checkpoint directory, or 'demo' for the model inside this program
-    #[arg(long, value_name = "DIR|demo", env = "DELTAFIN_MODEL", hide_env_values = true)]
+    #[arg(
+        long,
+        help = built_in::HELP,
+        value_name = built_in::VALUE_NAME,
+        env = "DELTAFIN_MODEL",
+        hide_env_values = true
+    )]
     model: Option<ModelArg>,
 
     /// Directory with the tokenizer's files, instead of --model
