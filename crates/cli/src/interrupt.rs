@@ -31,7 +31,6 @@ impl Interrupts {
 
     /// As [`Interrupts::install`], for work that has something lying about: whatever ends the
     /// process, a request to terminate included, is preceded by `tidy`.
-    #[cfg(unix)]
     pub(crate) fn install_tidying(tidy: impl Fn() + Send + 'static) -> Result<Interrupts, Failure> {
         let about = |e: std::io::Error| Failure::about("cannot watch for interrupts", &e);
         let raised = Arc::new(AtomicBool::new(true));
@@ -49,14 +48,6 @@ impl Interrupts {
             }
         });
         watcher.map(|_| interrupts).map_err(about)
-    }
-
-    /// Where files cannot be touched in time, as [`Interrupts::install`].
-    #[cfg(not(unix))]
-    pub(crate) fn install_tidying(
-        _tidy: impl Fn() + Send + 'static,
-    ) -> Result<Interrupts, Failure> {
-        Interrupts::install()
     }
 
     /// Takes requests to terminate as interrupts, too: service managers send those.

@@ -63,7 +63,6 @@ fn remembered_in() -> Option<PathBuf> {
     let directory = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let configuration = directory("XDG_CONFIG_HOME").or_else(|| match env::consts::OS {
         "macos" => directory("HOME").map(|home| home.join("Library/Application Support")),
-        "windows" => directory("APPDATA"),
         _ => directory("HOME").map(|home| home.join(".config")),
     });
     configuration.map(|path| path.join("deltafin").join("model"))
@@ -72,7 +71,10 @@ fn remembered_in() -> Option<PathBuf> {
 fn read_remembered(file: &Path) -> Result<Option<PathBuf>, Failure> {
     const BYTES_MAX: usize = 1 << 16; // no path is longer
     let cannot = |reason: String| {
-        Failure::new(format!("cannot read {}: {reason}; give --model, or remove that file", file.display()))
+        Failure::new(format!(
+            "cannot read {}: {reason}; give --model, or remove that file",
+            file.display()
+        ))
     };
     let Some(bytes) = read_bounded(file, BYTES_MAX).map_err(|e| cannot(e.to_string()))? else {
         return Ok(None);

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::{Error, ErrorKind, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -158,12 +159,8 @@ fn unnamed_beside(path: &Path) -> Result<NamedTempFile, Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     builder.prefix(".").suffix(".partial");
-    #[cfg(unix)]
-    {
-        // As any file that a program makes; what the user masks is masked.
-        use std::os::unix::fs::PermissionsExt as _;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
+    // As any file that a program makes; what the user masks is masked.
+    builder.permissions(fs::Permissions::from_mode(0o666));
     builder.tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
@@ -239,7 +236,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(unix)]
     fn links_are_followed_and_odd_targets_refused() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);

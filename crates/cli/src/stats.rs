@@ -117,17 +117,11 @@ pub(crate) fn peak_memory_bytes() -> Option<u64> {
     deltafin_engine::peak_resident_bytes().or_else(peak_of_usage)
 }
 
-#[cfg(unix)]
 fn peak_of_usage() -> Option<u64> {
     use nix::sys::resource::{UsageWho, getrusage};
     let peak = u64::try_from(getrusage(UsageWho::RUSAGE_SELF).ok()?.max_rss()).ok()?;
     // Apple counts bytes, the others kibibytes.
     Some(if cfg!(target_vendor = "apple") { peak } else { peak * 1024 })
-}
-
-#[cfg(not(unix))]
-fn peak_of_usage() -> Option<u64> {
-    None
 }
 
 #[cfg(test)]

@@ -22,14 +22,8 @@ fn least<const N: usize>(limits: [Option<u64>; N]) -> Option<u64> {
     limits.into_iter().flatten().min()
 }
 
-#[cfg(unix)]
 fn address_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::As).current
-}
-
-#[cfg(not(unix))]
-fn address_limit() -> Option<u64> {
-    None
 }
 
 /// The limit of this process's control group, of either version.

@@ -166,7 +166,6 @@ fn local_with_few_open_files() {
 }
 
 /// An offset above 4 GiB, in a file that is a hole up to there.
-#[cfg(unix)]
 #[test]
 fn local_above_four_gib() {
     use std::os::unix::fs::FileExt;

@@ -1,6 +1,5 @@
 //! Folders as they are found in the field: links, odd names, stopped transfers, files that
 //! change under way.
-#![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -1,5 +1,4 @@
 //! Interrupts: what was said is kept, and the exit code says what happened.
-#![cfg(unix)]
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command};

@@ -186,7 +186,6 @@ fn the_tokenizer_of_another_model_is_refused_where_text_is_used() {
     assert!(inspected.out.contains("tiktoken.model has 2048 ranks"), "{}", inspected.out);
 }
 
-#[cfg(unix)]
 #[test]
 fn a_pipe_in_place_of_a_file_is_refused_without_waiting() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -203,7 +202,6 @@ fn a_pipe_in_place_of_a_file_is_refused_without_waiting() {
 }
 
 /// A name is foreign text: it neither commands the terminal nor passes for lines of ours.
-#[cfg(unix)]
 #[test]
 fn names_with_controls_stay_on_their_line() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -52,7 +52,6 @@ fn what_a_server_has_no_use_for_is_misuse() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn it_answers_and_ends_when_asked() {
     for signal in ["-TERM", "-INT"] {

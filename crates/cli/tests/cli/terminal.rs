@@ -1,5 +1,4 @@
 //! The program on a terminal, which here is the far end of a pair of ours.
-#![cfg(unix)]
 
 use std::fs::File;
 use std::io::Read as _;

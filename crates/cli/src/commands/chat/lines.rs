@@ -46,7 +46,6 @@ impl Lines {
 }
 
 /// Leaves the terminal as it is now when the process is asked to end.
-#[cfg(unix)]
 fn restore_terminal_when_ended() {
     use nix::sys::termios::{SetArg, tcgetattr, tcsetattr};
     use signal_hook::consts::{SIGHUP, SIGTERM};
@@ -64,9 +63,6 @@ fn restore_terminal_when_ended() {
         }
     });
 }
-
-#[cfg(not(unix))]
-fn restore_terminal_when_ended() {}
 
 fn edited(editor: &mut DefaultEditor) -> Result<Option<String>, Failure> {
     loop {
