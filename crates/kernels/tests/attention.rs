@@ -2,8 +2,11 @@
 
 mod common;
 
-use common::{Random, all_kernels, assert_close, assert_same_bits, same_everywhere, wide};
+use common::{
+    Contents, Random, all_kernels, assert_close, assert_same_bits, same_everywhere, wide,
+};
 use deltafin_kernels::{Kernels, LatentDims, POSITIONS_PER_BLOCK};
+use proptest::prelude::*;
 
 /// A text of `rows` positions: all queries and the whole cache.
 struct Text {
@@ -22,12 +25,16 @@ const SCALE: f32 = 0.31;
 impl Text {
     fn seeded(dims: LatentDims, rows: usize) -> Text {
         let mut random = Random((rows * dims.heads * dims.latent) as u64);
+        Text::new(dims, rows, Contents::Ordinary, &mut random)
+    }
+
+    fn new(dims: LatentDims, rows: usize, contents: Contents, random: &mut Random) -> Text {
         Text {
             rows,
-            q: random.vector(rows * dims.heads * (dims.nope + dims.rope), 1.5),
-            q_latent: random.vector(rows * dims.heads * dims.latent, 1.5),
-            c: random.vector(rows * dims.latent, 1.0),
-            k_pe: random.vector(rows * dims.rope, 1.0),
+            q: contents.floats(random, rows * dims.heads * (dims.nope + dims.rope), 1.5),
+            q_latent: contents.floats(random, rows * dims.heads * dims.latent, 1.5),
+            c: contents.floats(random, rows * dims.latent, 1.0),
+            k_pe: contents.floats(random, rows * dims.rope, 1.0),
             dims,
         }
     }
@@ -172,4 +179,28 @@ fn a_short_cache_is_refused() {
     let dims = LatentDims { heads: 1, nope: 0, rope: 0, v: 1, latent: 2 };
     let mut out = [0.0; 2];
     Kernels::reference().latent_attention(&dims, &[], &[0.0; 2], &[0.0; 4], &[], 2, 1.0, &mut out);
+}
+
+proptest! {
+    #![proptest_config(common::cases(48))]
+
+    #[test]
+    fn any_text(
+        shape in (1usize..6, 0usize..4, 0usize..20, 1usize..70),
+        rows in 1usize..140,
+        cut in 0.0..1.0,
+        contents in Contents::any(),
+        seed in any::<u64>(),
+    ) {
+        let (heads, nope, rope, latent) = shape;
+        let dims = LatentDims { heads, nope, rope, v: 1, latent };
+        let text = Text::new(dims, rows, contents, &mut Random(seed));
+        let got = same_everywhere(|kernels| text.call(kernels, 0, rows));
+        let cut = (rows as f64 * cut) as usize;
+        let split = text.in_calls(&Kernels::reference(), &[cut, rows]);
+        assert_same_bits(&split, &got, "in two calls");
+        if contents != Contents::Anything {
+            assert_close(&got, &text.exact(), 3e-6);
+        }
+    }
 }
