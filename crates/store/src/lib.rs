@@ -8,9 +8,14 @@
 //! A read gives all the bytes that were asked for or a typed error with file and offset.
 //! It never gives zeros for what could not be read, and never ends the process: files are
 //! read, not mapped, so that one that is cut in use is an error and no signal.
-#![forbid(unsafe_code)]
+//!
+//! [`drive`] reads records of a store into memory of an [`arena`], in the order of their urgency
+//! and past the page cache where the drive is capable of it.
+#![deny(unsafe_code)] // allowed where memory is mapped and lent: `arena`
 
+pub mod arena;
 mod checkpoint;
+pub mod drive;
 mod error;
 mod folder;
 mod local;
@@ -20,7 +25,7 @@ mod store;
 
 pub use checkpoint::{Checkpoint, TokenizerFiles};
 pub use error::{OpenError, StoreError};
-pub use local::LocalShards;
+pub use local::{LocalFile, LocalShards};
 pub use memory::{MemoryShards, ShardBytes};
 pub use open::{DeclaredIds, Inspection, declared_ids, from_memory, inspect_dir, open_dir};
 pub use store::{Store, read_record, read_row};

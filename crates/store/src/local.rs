@@ -5,17 +5,20 @@
 //! allows; the others are opened again when they are needed and must still be the same.
 
 mod limit;
+mod open;
 mod pool;
-mod read;
+pub(crate) mod read;
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use deltafin_checkpoint::{Shard, Span};
+use deltafin_checkpoint::{Shard, ShardId, Span};
 
 use crate::store::check;
 use crate::{OpenError, Store, StoreError};
+use open::Way;
 use pool::{FilePool, Stamp};
 use read::read_twice;
 
@@ -56,6 +59,38 @@ impl LocalShards {
     }
 }
 
+/// A shard's file, for reads past the page cache. Counts against the same bound of open files,
+/// and must be the same file as when the store was opened whenever it is opened again.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalFile<'s> {
+    pool: &'s FilePool,
+    number: usize,
+}
+
+impl LocalFile<'_> {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.pool.path(self.number)
+    }
+
+    /// The number the system gives to the drive it is on.
+    pub fn device(&self) -> u64 {
+        self.pool.device(self.number)
+    }
+
+    /// The file, open for direct reads: offset, length and address of a read must be multiples
+    /// of [`crate::arena::PAGE_BYTES`]. It stays open as long as the result is kept, so what is
+    /// kept adds to the bound.
+    pub fn direct(&self) -> Result<Arc<File>, StoreError> {
+        self.pool.file(self.number, Way::Direct)
+    }
+
+    /// Closes a file that failed, so that the next [`LocalFile::direct`] opens it afresh.
+    pub fn forget(&self) {
+        self.pool.forget(self.number, Way::Direct);
+    }
+}
+
 /// Opens a file for a moment to know that it can be opened, and what it is.
 fn stamp_at_open(path: &Path, shards: usize) -> Result<Stamp, OpenError> {
     let io_error = |error: io::Error| match error.kind() {
@@ -89,10 +124,16 @@ impl Store for LocalShards {
     fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
         check(&self.shards, span, buf)?;
         let number = span.shard().index();
-        let open = || self.pool.file(number);
-        let read = read_twice(open, || self.pool.forget(number), buf, span.offset())?;
+        let open = || self.pool.file(number, Way::Cached);
+        let forget = || self.pool.forget(number, Way::Cached);
+        let read = read_twice(open, forget, buf, span.offset())?;
         let got = read.map_err(|error| self.failed(span, &error))?;
         if got == buf.len() { Ok(()) } else { Err(self.cut(span, got)) }
+    }
+
+    fn file(&self, shard: ShardId) -> Option<LocalFile<'_>> {
+        let number = shard.index();
+        (number < self.shards.len()).then_some(LocalFile { pool: &self.pool, number })
     }
 }
 

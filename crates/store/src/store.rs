@@ -1,8 +1,8 @@
 //! The trait that all places of bytes share.
 
-use deltafin_checkpoint::{Record, RowTable, Shard, Span};
+use deltafin_checkpoint::{Record, RowTable, Shard, ShardId, Span};
 
-use crate::StoreError;
+use crate::{LocalFile, StoreError};
 
 /// A place that has the bytes of shards.
 pub trait Store: Send + Sync {
@@ -14,6 +14,12 @@ pub trait Store: Send + Sync {
     /// # Panics
     /// If `buf` is not exactly as long as the span: that is a fault of the caller.
     fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError>;
+
+    /// The file of this machine that is a shard, byte for byte, for reads that go past the
+    /// page cache; nothing where there is none, and then [`Store::read_exact`] is the only way.
+    fn file(&self, _shard: ShardId) -> Option<LocalFile<'_>> {
+        None
+    }
 }
 
 /// Refuses spans that no read could answer; gives the shard of the others. Every store
@@ -24,6 +30,11 @@ pub(crate) fn check<'s>(
     buf: &[u8],
 ) -> Result<&'s Shard, StoreError> {
     assert_eq!(buf.len() as u64, span.len(), "the buffer must be as long as the span");
+    check_span(shards, span)
+}
+
+/// As [`check`], before there is a buffer.
+pub(crate) fn check_span(shards: &[Shard], span: Span) -> Result<&Shard, StoreError> {
     let number = span.shard().index();
     let shard = shards.get(number).ok_or(StoreError::NoShard { number, shards: shards.len() })?;
     if span.end() <= shard.len {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::limit;
+use super::open::{Way, open};
 use crate::StoreError;
 
 /// What tells a file from another under the same name.
@@ -43,7 +44,7 @@ impl Stamp {
     }
 }
 
-/// Files by number. A reader holds its file by a count, so closing never pulls a file away
+/// Files by number, each open in up to two ways. A reader holds its file by a count, so closing never pulls a file away
 /// from under a read; for that moment there may be one more open than the bound.
 #[derive(Debug)]
 pub(super) struct FilePool {
@@ -67,7 +68,7 @@ struct Slot {
 
 impl FilePool {
     pub(super) fn new(files: Vec<(PathBuf, Stamp)>, max_open: usize) -> FilePool {
-        let slots = files.iter().map(|_| None).collect();
+        let slots = files.iter().flat_map(|_| [None, None]).collect();
         FilePool { files, max_open, open: Mutex::new(Open { slots, count: 0, clock: 0 }) }
     }
 
@@ -79,32 +80,39 @@ impl FilePool {
         &self.files[number].0
     }
 
+    /// The drive that the file was on when the pool was made.
+    pub(super) fn device(&self, number: usize) -> u64 {
+        self.files[number].1.device
+    }
+
     /// The open file, opened again if it was closed meanwhile.
-    pub(super) fn file(&self, number: usize) -> Result<Arc<File>, StoreError> {
-        let mut open = self.lock();
-        if let Some(file) = open.touch(number) {
+    pub(super) fn file(&self, number: usize, way: Way) -> Result<Arc<File>, StoreError> {
+        let mut table = self.lock();
+        if let Some(file) = table.touch(slot(number, way)) {
             return Ok(file);
         }
-        while open.count >= self.max_open {
-            open.close_oldest();
+        while table.count >= self.max_open {
+            table.close_oldest();
         }
-        let file = Arc::new(self.reopen(number, &mut open)?);
-        open.insert(number, Arc::clone(&file));
+        let file = Arc::new(self.reopen(number, way, &mut table)?);
+        table.insert(slot(number, way), Arc::clone(&file));
         Ok(file)
     }
 
     /// Closes a file that failed, so that the next read opens it afresh.
-    pub(super) fn forget(&self, number: usize) {
-        self.lock().close(number);
+    pub(super) fn forget(&self, number: usize, way: Way) {
+        self.lock().close(slot(number, way));
     }
 
-    fn reopen(&self, number: usize, open: &mut Open) -> Result<File, StoreError> {
+    fn reopen(&self, number: usize, way: Way, table: &mut Open) -> Result<File, StoreError> {
         let (path, stamp) = &self.files[number];
         let name = || path.display().to_string();
         let opened = loop {
-            match File::open(path) {
+            match open(path, way) {
                 // Others took the descriptors; give up one of ours for each try.
-                Err(error) if limit::is_exhausted(&error) && open.count > 0 => open.close_oldest(),
+                Err(error) if limit::is_exhausted(&error) && table.count > 0 => {
+                    table.close_oldest();
+                }
                 other => break other,
             }
         };
@@ -135,28 +143,33 @@ impl FilePool {
     }
 }
 
+/// Where the table keeps a file that is open in this way.
+fn slot(number: usize, way: Way) -> usize {
+    2 * number + way as usize
+}
+
 impl Open {
-    fn touch(&mut self, number: usize) -> Option<Arc<File>> {
+    fn touch(&mut self, at: usize) -> Option<Arc<File>> {
         self.clock += 1;
-        let slot = self.slots[number].as_mut()?;
+        let slot = self.slots[at].as_mut()?;
         slot.used = self.clock;
         Some(Arc::clone(&slot.file))
     }
 
-    fn insert(&mut self, number: usize, file: Arc<File>) {
-        self.slots[number] = Some(Slot { file, used: self.clock });
+    fn insert(&mut self, at: usize, file: Arc<File>) {
+        self.slots[at] = Some(Slot { file, used: self.clock });
         self.count += 1;
     }
 
-    fn close(&mut self, number: usize) {
-        self.count -= usize::from(self.slots[number].take().is_some());
+    fn close(&mut self, at: usize) {
+        self.count -= usize::from(self.slots[at].take().is_some());
     }
 
     fn close_oldest(&mut self) {
-        let used = |(number, slot): (usize, &Option<Slot>)| Some((slot.as_ref()?.used, number));
+        let used = |(at, slot): (usize, &Option<Slot>)| Some((slot.as_ref()?.used, at));
         let oldest = self.slots.iter().enumerate().filter_map(used).min();
-        if let Some((_, number)) = oldest {
-            self.close(number);
+        if let Some((_, at)) = oldest {
+            self.close(at);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 const CHUNK_BYTES: usize = 1 << 30;
 
 /// One positional read, which may give fewer bytes than asked. Tests put faults behind it.
-pub(super) trait ReadAt {
+pub(crate) trait ReadAt {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 }
 
@@ -34,12 +34,21 @@ pub(super) fn read_twice<F: ReadAt, E>(
     buf: &mut [u8],
     offset: u64,
 ) -> Result<io::Result<usize>, E> {
-    let first = read_full(&open()?, buf, offset);
+    twice(open, forget, |file| read_full(file, buf, offset))
+}
+
+/// Reads from the file that `open` gives, and after a failure once more from one opened afresh.
+pub(crate) fn twice<F, E>(
+    open: impl Fn() -> Result<F, E>,
+    forget: impl FnOnce(),
+    mut read: impl FnMut(&F) -> io::Result<usize>,
+) -> Result<io::Result<usize>, E> {
+    let first = read(&open()?);
     if first.is_ok() {
         return Ok(first);
     }
     forget();
-    Ok(read_full(&open()?, buf, offset))
+    Ok(read(&open()?))
 }
 
 /// Reads until `buf` is full or the file ends; gives the bytes read.

@@ -1,0 +1,322 @@
+//! Opening a reader: which drives there are, and what each is capable of.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use deltafin_checkpoint::{ShardId, Span};
+use thiserror::Error;
+
+use super::direct::read_run;
+use super::layout::Cursor;
+use super::queue::{Limits, Queue};
+use super::threads::{self, Shared, Way};
+use super::{Class, DriveReport, IoMode, Landing, Reader, ReaderReport, Ticket, room_for};
+use crate::arena::{Arena, PAGE_BYTES, Slab};
+use crate::store::check_span;
+use crate::{LocalFile, Store};
+
+/// A reader that cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages say what the fields are
+pub enum ReaderError {
+    #[error("{file}: no file of this machine, so not for {mode} reads; choose auto or buffered")]
+    NoFile { file: String, mode: IoMode },
+    #[error("{file}: {mode} reads cannot be had: {reason}; choose auto")]
+    Refused { file: String, mode: IoMode, reason: String },
+    #[error("no thread for reads can be started: {reason}")]
+    Thread { reason: String },
+}
+
+/// Sizes that change speed and nothing else. [`Tuning::default`] is what was measured best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// The most bytes of one transfer, a multiple of [`PAGE_BYTES`].
+    pub chunk_bytes: usize,
+    /// The most transfers in flight on a drive with a ring.
+    pub depth: usize,
+    /// The most transfers in flight when one starts that nobody waits for: what a demand that
+    /// comes next has to wait behind.
+    pub idle_depth: usize,
+    /// Threads on a drive without a ring.
+    pub threads: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning { chunk_bytes: 1 << 20, depth: 32, idle_depth: 8, threads: 8 }
+    }
+}
+
+/// Opens a reader of what `store` has. Reads land at `landing`, which does not own the reader.
+///
+/// The memory of `arenas` may be registered with the kernel, and is then resident from here on
+/// and cannot be given back while the reader lives. Slabs of other arenas can be read into too.
+pub fn open_reader(
+    store: Arc<dyn Store>,
+    mode: IoMode,
+    arenas: &[Arc<Arena>],
+    landing: Arc<dyn Landing>,
+) -> Result<Box<dyn Reader>, ReaderError> {
+    open_reader_tuned(store, mode, arenas, landing, Tuning::default())
+}
+
+/// As [`open_reader`], with other sizes.
+pub fn open_reader_tuned(
+    store: Arc<dyn Store>,
+    mode: IoMode,
+    arenas: &[Arc<Arena>],
+    landing: Arc<dyn Landing>,
+    tuning: Tuning,
+) -> Result<Box<dyn Reader>, ReaderError> {
+    let ground = Ground { store, arenas, landing, tuning };
+    let mut drives: Vec<Drive> = Vec::new();
+    let mut known: Vec<Option<u64>> = Vec::new();
+    let mut drive_of = Vec::new();
+    for number in 0..ground.store.shards().len() {
+        let shard = ShardId::new(number as u32);
+        let device = ground.store.file(shard).map(|file| file.device());
+        let drive = match known.iter().position(|other| *other == device) {
+            Some(drive) => drive,
+            None => {
+                drives.push(ground.drive(mode, shard)?);
+                known.push(device);
+                drives.len() - 1
+            }
+        };
+        drive_of.push(drive);
+    }
+    if drives.is_empty() {
+        drives.push(ground.buffered(ShardId::new(0))?);
+    }
+    Ok(Box::new(Drives { store: ground.store, drives, drive_of }))
+}
+
+/// What every drive of a reader stands on.
+struct Ground<'a> {
+    store: Arc<dyn Store>,
+    arenas: &'a [Arc<Arena>],
+    landing: Arc<dyn Landing>,
+    tuning: Tuning,
+}
+
+impl Ground<'_> {
+    /// The drive that this shard is on.
+    fn drive(&self, mode: IoMode, shard: ShardId) -> Result<Drive, ReaderError> {
+        match mode {
+            IoMode::Auto => self.best(shard),
+            IoMode::Uring => self.ring(shard),
+            IoMode::Direct => self.direct(shard),
+            IoMode::Buffered => self.buffered(shard),
+        }
+    }
+
+    fn best(&self, shard: ShardId) -> Result<Drive, ReaderError> {
+        if self.store.file(shard).is_none() {
+            return self.buffered(shard);
+        }
+        let mut reasons = Vec::new();
+        for attempt in [Self::ring, Self::direct] {
+            match attempt(self, shard) {
+                Ok(mut drive) => {
+                    drive.notice = notice(&reasons);
+                    return Ok(drive);
+                }
+                Err(ReaderError::Refused { mode, reason, .. }) => {
+                    reasons.push(format!("no {mode} reads ({reason})"));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        let mut drive = self.buffered(shard)?;
+        drive.notice = notice(&reasons);
+        Ok(drive)
+    }
+
+    fn ring(&self, shard: ShardId) -> Result<Drive, ReaderError> {
+        let refused = |reason: &str| ReaderError::Refused {
+            file: self.name(shard),
+            mode: IoMode::Uring,
+            reason: reason.to_owned(),
+        };
+        let _ = self.arenas;
+        Err(refused("this build reads on threads only"))
+    }
+
+    fn direct(&self, shard: ShardId) -> Result<Drive, ReaderError> {
+        self.probe(shard)?;
+        let threads = self.tuning.threads;
+        self.on_threads(shard, IoMode::Direct, format!("direct reads on {threads} threads"))
+    }
+
+    fn buffered(&self, shard: ShardId) -> Result<Drive, ReaderError> {
+        let threads = self.tuning.threads;
+        self.on_threads(shard, IoMode::Buffered, format!("buffered reads on {threads} threads"))
+    }
+
+    fn on_threads(&self, shard: ShardId, mode: IoMode, how: String) -> Result<Drive, ReaderError> {
+        let (way, align) = match mode {
+            IoMode::Direct => (Way::Direct, PAGE_BYTES as u64),
+            _ => (Way::Buffered, 1),
+        };
+        let limits = self.limits(align, self.tuning.threads);
+        let landing = Arc::clone(&self.landing);
+        let shared = Shared::new(Queue::new(limits), Arc::clone(&self.store), landing);
+        let shared = Arc::new(shared);
+        let threads = threads::start(&shared, way, self.tuning.threads)
+            .map_err(|error| ReaderError::Thread { reason: error.to_string() })?;
+        Ok(Drive { file: self.name(shard), mode, how, notice: None, shared, threads })
+    }
+
+    fn limits(&self, align: u64, depth: usize) -> Limits {
+        let chunk_bytes = self.tuning.chunk_bytes.max(1).next_multiple_of(PAGE_BYTES) as u64;
+        let depth = depth.max(1);
+        let idle_depth = self.tuning.idle_depth.clamp(1, depth);
+        Limits { align, chunk_bytes, depth, idle_depth }
+    }
+
+    /// One real transfer past the page cache: what is documented to work and what does are two
+    /// things, between all file systems there are.
+    fn probe(&self, shard: ShardId) -> Result<(), ReaderError> {
+        let mode = IoMode::Direct;
+        let no_file = || ReaderError::NoFile { file: self.name(shard), mode };
+        let device = self.store.file(shard).ok_or_else(no_file)?.device();
+        let refused =
+            |reason: String| ReaderError::Refused { file: self.name(shard), mode, reason };
+        let Some((shard, file)) = self.not_empty(device) else { return Ok(()) };
+        let len = self.store.shards()[shard.index()].len.min(PAGE_BYTES as u64);
+        let arena = Arena::new(PAGE_BYTES).map_err(|error| refused(error.to_string()))?;
+        let mut slab = arena.take(PAGE_BYTES).expect("an arena has a page");
+        let span = Span::new(shard, 0, len).expect("a page at the front");
+        let run = Cursor::default().next(&[span], PAGE_BYTES as u64, PAGE_BYTES as u64);
+        let Some(run) = run else { return Ok(()) };
+        let (outcome, _) = read_run(file, run, &mut slab.bytes_mut()[..PAGE_BYTES]);
+        outcome.map(|_| ()).map_err(|error| refused(error.to_string()))
+    }
+
+    /// A file on this drive with something to read in it.
+    fn not_empty(&self, device: u64) -> Option<(ShardId, LocalFile<'_>)> {
+        let shards = self.store.shards().iter().enumerate().filter(|(_, shard)| shard.len > 0);
+        shards
+            .filter_map(|(number, _)| {
+                let shard = ShardId::new(number as u32);
+                Some((shard, self.store.file(shard)?))
+            })
+            .find(|(_, file)| file.device() == device)
+    }
+
+    fn name(&self, shard: ShardId) -> String {
+        match self.store.file(shard) {
+            Some(file) => file.path().display().to_string(),
+            None => {
+                self.store.shards().get(shard.index()).map_or(String::new(), |s| s.name.clone())
+            }
+        }
+    }
+}
+
+fn notice(reasons: &[String]) -> Option<String> {
+    (!reasons.is_empty()).then(|| reasons.join(", "))
+}
+
+/// A drive at work.
+struct Drive {
+    file: String,
+    mode: IoMode,
+    how: String,
+    notice: Option<String>,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drive {
+    fn report(&self) -> DriveReport {
+        let tally = self.shared.lock().tally();
+        DriveReport {
+            file: self.file.clone(),
+            mode: self.mode,
+            how: self.how.clone(),
+            notice: self.notice.clone(),
+            landed: tally.landed,
+            over_read_bytes: tally.over_read_bytes,
+            retries: tally.retries,
+            busy: tally.busy,
+            most_reads: tally.most_reads,
+        }
+    }
+}
+
+impl Drop for Drive {
+    /// Waits for what is in flight. A reader that is dropped from where its own reads land
+    /// cannot wait for that thread, which ends right after.
+    fn drop(&mut self) {
+        self.shared.lock().stop();
+        self.shared.wake();
+        let here = thread::current().id();
+        for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != here) {
+            // A panic there was told where it happened.
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// The reader: drives, and which shard is on which.
+struct Drives {
+    store: Arc<dyn Store>,
+    drives: Vec<Drive>,
+    drive_of: Vec<usize>,
+}
+
+impl Drives {
+    /// The drive that reads these pieces: that of the first, unless one of the others can only
+    /// be read through the store.
+    fn drive(&self, pieces: &[Span]) -> &Drive {
+        let drives = pieces.iter().map(|piece| &self.drives[self.drive_of[piece.shard().index()]]);
+        let mut drives = drives.peekable();
+        let first = drives.peek().copied().unwrap_or(&self.drives[0]);
+        drives.find(|drive| drive.mode == IoMode::Buffered).unwrap_or(first)
+    }
+}
+
+impl Reader for Drives {
+    fn read(&self, ticket: Ticket, class: Class, pieces: &[Span], slab: Slab) {
+        let (room, len) = (room_for(pieces), slab.len());
+        assert!(room <= len, "a slab of {len} bytes for a record that needs {room}");
+        let known = pieces.iter().try_for_each(|p| check_span(self.store.shards(), *p).map(|_| ()));
+        let drive = match &known {
+            Ok(()) => self.drive(pieces),
+            Err(_) => &self.drives[0],
+        };
+        let mut queue = drive.shared.lock();
+        match known {
+            Ok(()) => queue.push(ticket, class, pieces, slab),
+            Err(error) => queue.push_failed(ticket, slab, error),
+        }
+        drop(queue);
+        drive.shared.wake();
+    }
+
+    fn promote(&self, ticket: Ticket) {
+        for drive in &self.drives {
+            drive.shared.lock().promote(ticket);
+            drive.shared.wake();
+        }
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        for drive in &self.drives {
+            drive.shared.lock().cancel(ticket);
+            drive.shared.wake();
+        }
+    }
+
+    fn report(&self) -> ReaderReport {
+        ReaderReport { drives: self.drives.iter().map(Drive::report).collect() }
+    }
+}
+
+impl fmt::Debug for Drives {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drives").field("report", &self.report()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,115 @@
+//! A drive whose chunks are read by threads, each with one positional read at a time.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use super::Landing;
+use super::direct::read_run;
+use super::layout::Run;
+use super::queue::{Chunk, Queue};
+use crate::{Store, StoreError};
+
+/// What the threads of a drive, and who asks, have in common.
+pub(super) struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) landing: Arc<dyn Landing>,
+}
+
+impl Shared {
+    pub(super) fn new(queue: Queue, store: Arc<dyn Store>, landing: Arc<dyn Landing>) -> Shared {
+        Shared { queue: Mutex::new(queue), wake: Condvar::new(), store, landing }
+    }
+
+    /// A thread that panicked cannot have left the queue half changed.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn wait<'q>(&self, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
+        self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something changed that a thread may wait for.
+    pub(super) fn wake(&self) {
+        self.wake.notify_all();
+    }
+}
+
+/// How a thread reads a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Direct,
+    Buffered,
+}
+
+/// Starts `count` threads, or as many as the system grants if that is at least one.
+pub(super) fn start(
+    shared: &Arc<Shared>,
+    way: Way,
+    count: usize,
+) -> io::Result<Vec<JoinHandle<()>>> {
+    let mut threads = Vec::with_capacity(count);
+    for number in 0..count.max(1) {
+        let shared = Arc::clone(shared);
+        let builder = thread::Builder::new().name(format!("drive-{number}"));
+        match builder.spawn(move || work(&shared, way)) {
+            Ok(thread) => threads.push(thread),
+            Err(error) if threads.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(threads)
+}
+
+fn work(shared: &Shared, way: Way) {
+    let mut queue = shared.lock();
+    loop {
+        if let Some(over) = queue.take_over() {
+            drop(queue);
+            over.tell(&*shared.landing);
+            queue = shared.lock();
+        } else if let Some(mut chunk) = queue.next() {
+            drop(queue);
+            let (outcome, again) = read(shared, way, &mut chunk);
+            queue = shared.lock();
+            if again {
+                queue.count_retry();
+            }
+            queue.done(chunk, outcome);
+        } else if queue.is_stopped() {
+            return;
+        } else {
+            queue = shared.wait(queue);
+        }
+    }
+}
+
+fn read(shared: &Shared, way: Way, chunk: &mut Chunk) -> (Result<usize, StoreError>, bool) {
+    let run = chunk.run;
+    let file = match way {
+        Way::Direct => shared.store.file(run.piece.shard()),
+        Way::Buffered => None,
+    };
+    match file {
+        Some(file) => read_run(file, run, chunk.part.bytes_mut()),
+        None => (read_buffered(&*shared.store, run, chunk.part.bytes_mut()), false),
+    }
+}
+
+/// The store tries again by itself where that makes sense.
+fn read_buffered(store: &dyn Store, run: Run, buf: &mut [u8]) -> Result<usize, StoreError> {
+    let skip = run.at - run.piece.offset();
+    let part = run.piece.part(skip, run.len as u64).expect("a chunk lies in its piece");
+    store.read_exact(part, buf).map(|()| run.len).map_err(|error| match error {
+        StoreError::EndOfFile { file, got, .. } => StoreError::EndOfFile {
+            file,
+            offset: run.piece.offset(),
+            wanted: run.piece.len(),
+            got: skip + got,
+        },
+        other => other,
+    })
+}

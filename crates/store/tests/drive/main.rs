@@ -1,0 +1,5 @@
+//! What a reader must do in every mode.
+#![allow(clippy::unwrap_used)]
+
+mod contract;
+mod support;
