@@ -5,10 +5,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use deltafin_text::Tokenizer;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc};
@@ -100,6 +101,7 @@ impl Server {
 async fn accept(app: Arc<App>, listener: tokio::net::TcpListener, living: mpsc::Sender<()>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut phase = app.phase.subscribe();
+    let router = http::router(&app);
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let stream = tokio::select! {
@@ -108,9 +110,9 @@ async fn accept(app: Arc<App>, listener: tokio::net::TcpListener, living: mpsc::
         };
         match stream {
             Ok((stream, _)) => {
-                let (app, living) = (app.clone(), living.clone());
+                let (app, router, living) = (app.clone(), router.clone(), living.clone());
                 tokio::spawn(async move {
-                    converse(app, stream).await;
+                    converse(&app, router, stream).await;
                     drop((place, living));
                 });
             }
@@ -123,18 +125,17 @@ async fn accept(app: Arc<App>, listener: tokio::net::TcpListener, living: mpsc::
     }
 }
 
-async fn converse(app: Arc<App>, stream: TcpStream) {
+async fn converse(app: &App, router: Router, stream: TcpStream) {
     // Each token is to leave at once; a peer that vanished without a word is to be noticed.
     let _ = stream.set_nodelay(true);
     let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60));
     let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive);
     let mut phase = app.phase.subscribe();
-    let service = service_fn(move |request| http::answer(app.clone(), request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_LIMIT)
         .max_buf_size(HEADER_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,

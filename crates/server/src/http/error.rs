@@ -1,7 +1,11 @@
 //! The one form of every refusal.
 
-use hyper::StatusCode;
+use axum::http::StatusCode;
+use axum::http::header::{HeaderName, RETRY_AFTER};
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+
+use super::{close, set};
 
 /// A request that is not answered as hoped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +79,7 @@ impl ApiError {
 
     /// Nothing lives under this path.
     pub(crate) fn not_found(path: &str) -> ApiError {
+        let path: String = path.chars().take(80).filter(|c| !c.is_control()).collect();
         let message = format!("there is no {path} here: see /v1/chat/completions and /v1/models");
         ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "not_found", message)
     }
@@ -163,5 +168,27 @@ impl ApiError {
     pub(crate) fn document(&self) -> Value {
         let ApiError { message, kind, param, code, .. } = self;
         json!({ "error": { "message": message, "type": kind, "param": param, "code": code } })
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = super::json(self.status, &self.document());
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after_s {
+            set(headers, RETRY_AFTER, &seconds.to_string());
+        }
+        match self.status {
+            // A failed generation would fail again, minutes later.
+            StatusCode::INTERNAL_SERVER_ERROR => {
+                set(headers, HeaderName::from_static("x-should-retry"), "false");
+            }
+            // What was not read would be taken for the next request.
+            StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::LENGTH_REQUIRED => close(headers),
+            _ => {}
+        }
+        response
     }
 }

@@ -3,14 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
-use hyper::{HeaderMap, Request, Response, StatusCode, Version};
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, StatusCode, Version};
+use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{ApiError, Body, body, json, refusal, set};
+use super::body::Payload;
+use super::guard::RequestId;
+use super::{ApiError, json, pieces, set};
 use crate::app::{App, Model, now_s};
 use crate::generation::{Generation, Plan};
 use crate::reader::Reader;
@@ -30,33 +35,24 @@ struct Prepared {
     options: Options,
 }
 
+/// Who asks how.
+type Asked = (State<Arc<App>>, Extension<RequestId>, Version);
+
 /// `/v1/chat/completions`.
-pub(super) async fn chat(
-    app: &Arc<App>,
-    request: Request<Incoming>,
-    id: &str,
-) -> Result<Response<Body>, ApiError> {
-    generate(app, request, id, prepare_chat).await
+pub(super) async fn chat(asked: Asked, body: Payload) -> Result<Response, ApiError> {
+    generate(asked, body, prepare_chat).await
 }
 
 /// `/v1/completions`.
-pub(super) async fn completion(
-    app: &Arc<App>,
-    request: Request<Incoming>,
-    id: &str,
-) -> Result<Response<Body>, ApiError> {
-    generate(app, request, id, prepare_completion).await
+pub(super) async fn completion(asked: Asked, body: Payload) -> Result<Response, ApiError> {
+    generate(asked, body, prepare_completion).await
 }
 
 async fn generate(
-    app: &Arc<App>,
-    request: Request<Incoming>,
-    id: &str,
+    (State(app), Extension(RequestId(id)), version): Asked,
+    Payload(body): Payload,
     prepare: fn(&App, &Model, &Fields<'_>) -> Result<Prepared, ApiError>,
-) -> Result<Response<Body>, ApiError> {
-    app.model()?;
-    let version = request.version();
-    let body = body::read(request, &app.settings).await?;
+) -> Result<Response, ApiError> {
     let shared = app.clone();
     let Prepared { plan, shape, options } = off_thread(move || {
         let value = parse(&body)?;
@@ -65,10 +61,10 @@ async fn generate(
         prepare(&shared, shared.model()?, &fields)
     })
     .await?;
-    let generation = Generation::join(app, plan, id.to_owned())?;
+    let generation = Generation::join(&app, plan, id)?;
     let mut response = match options.stream {
-        true => streamed(app, generation, shape),
-        false => whole(app, generation, shape, version).await,
+        true => streamed(&app, generation, shape),
+        false => whole(&app, generation, shape, version).await,
     };
     tell(response.headers_mut(), &options);
     Ok(response)
@@ -176,16 +172,16 @@ fn tell(headers: &mut HeaderMap, options: &Options) {
     }
 }
 
-fn streamed(app: &Arc<App>, generation: Generation, shape: Shape) -> Response<Body> {
-    let (pieces, body) = mpsc::channel(PIECES_MAX);
+fn streamed(app: &Arc<App>, generation: Generation, shape: Shape) -> Response {
+    let (sender, body) = mpsc::channel(PIECES_MAX);
     let settings = &app.settings;
     tokio::spawn(stream::run(
         generation,
         shape,
         app.clone(),
-        stream::Out { pieces, ping: settings.ping_interval, stall: settings.stall_limit },
+        stream::Out { pieces: sender, ping: settings.ping_interval, stall: settings.stall_limit },
     ));
-    let mut response = Response::new(Body::Pieces(body));
+    let mut response = Response::new(pieces(body));
     let headers = response.headers_mut();
     for (name, value) in [
         (CONTENT_TYPE, "text/event-stream; charset=utf-8"),
@@ -204,17 +200,17 @@ async fn whole(
     mut generation: Generation,
     shape: Shape,
     version: Version,
-) -> Response<Body> {
+) -> Response {
     // A client that cannot read chunks must wait for the length.
     let patient = version < Version::HTTP_11 || app.settings.ping_interval.is_zero();
     let hold = if patient { Duration::MAX } else { app.settings.status_hold };
     match timeout(hold, generation.whole()).await {
         Ok(Ok(summary)) => json(StatusCode::OK, &shape.whole(app, &summary)),
-        Ok(Err(error)) => refusal(&error),
+        Ok(Err(error)) => error.into_response(),
         Err(_) => {
-            let (pieces, body) = mpsc::channel(PIECES_MAX);
-            tokio::spawn(blanks(app.clone(), generation, shape, pieces));
-            let mut response = Response::new(Body::Pieces(body));
+            let (sender, body) = mpsc::channel(PIECES_MAX);
+            tokio::spawn(blanks(app.clone(), generation, shape, sender));
+            let mut response = Response::new(pieces(body));
             let kind = HeaderValue::from_static("application/json");
             response.headers_mut().insert(CONTENT_TYPE, kind);
             response

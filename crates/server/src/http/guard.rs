@@ -1,22 +1,78 @@
 //! Who may ask: request ids, keys, names of this machine, pages of other origins.
 
-use hyper::body::Incoming;
-use hyper::header::{
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN, VARY,
 };
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 
-use super::route::Route;
-use super::{ApiError, Body};
+use super::{ApiError, body, close, set};
 use crate::app::App;
 
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ID_BYTES_MAX: usize = 128;
 
+/// The way into one endpoint.
+#[derive(Clone, Debug)]
+pub(super) struct Door {
+    pub(super) app: Arc<App>,
+    /// The endpoint's name in metrics; all unknown paths share one.
+    pub(super) name: &'static str,
+}
+
+/// The name of a request, in its response and in the log.
+#[derive(Clone, Debug)]
+pub(super) struct RequestId(pub(super) String);
+
+/// Around every endpoint: lets in who may ask, counts, and says so in the log.
+pub(super) async fn answer(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    let Door { app, name } = &door;
+    let id = request_id(app, request.headers());
+    let line = format!("{} {}", request.method(), request.uri().path());
+    let origin = allowed_origin(app, request.headers());
+    let admitted = origin.clone().and_then(|_| admit(app, name, request.headers()));
+    let mut response = match (&origin, admitted) {
+        (Ok(Some(_)), _) if is_preflight(&request) => preflight(request.headers()),
+        (_, Err(error)) => refuse_unread(error, request.into_body()).await,
+        (_, Ok(())) => {
+            request.extensions_mut().insert(RequestId(id.clone()));
+            next.run(request).await
+        }
+    };
+    let headers = response.headers_mut();
+    if let Ok(Some(origin)) = &origin {
+        expose(headers, origin);
+    }
+    set(headers, REQUEST_ID, &id);
+    let status = response.status().as_u16();
+    app.metrics.answered(name, status);
+    // Probes come by the minute and say nothing.
+    if matches!(*name, "chat" | "completions") || status >= 400 {
+        app.log(&format!("{id} {line} {status}"));
+    }
+    response
+}
+
+/// A refusal that does not look at the body: a small one is taken in, so that the connection
+/// can go on; after a large one it ends.
+pub(super) async fn refuse_unread(error: ApiError, body: Body) -> Response {
+    let mut response = error.into_response();
+    if !body::discard(body).await {
+        close(response.headers_mut());
+    }
+    response
+}
+
 /// The client's own name for its request if it is a decent one, else a new one.
-pub(super) fn request_id(app: &App, headers: &HeaderMap) -> String {
-    let given = headers.get(super::REQUEST_ID).map(HeaderValue::as_bytes).unwrap_or_default();
+fn request_id(app: &App, headers: &HeaderMap) -> String {
+    let given = headers.get(REQUEST_ID).map(HeaderValue::as_bytes).unwrap_or_default();
     let decent = (1..=ID_BYTES_MAX).contains(&given.len())
         && given.iter().all(|byte| byte.is_ascii_graphic());
     match std::str::from_utf8(given) {
@@ -26,15 +82,14 @@ pub(super) fn request_id(app: &App, headers: &HeaderMap) -> String {
 }
 
 /// Host name and key. Health is for everybody who reaches us.
-pub(super) fn admit(app: &App, route: &Route, request: &Request<Incoming>) -> Result<(), ApiError> {
-    let headers = request.headers();
+fn admit(app: &App, name: &str, headers: &HeaderMap) -> Result<(), ApiError> {
     // A page elsewhere can give its own name our address; then that name is in `Host`.
     let host = header(headers, HOST).unwrap_or_default();
     if app.loopback && !host.is_empty() && !is_loopback_name(host) {
         let message = "this server answers to localhost only: use http://127.0.0.1 as the address";
         return Err(ApiError::origin(message.to_owned()));
     }
-    if route.is_open() || app.settings.api_keys.is_empty() {
+    if name == "health" || app.settings.api_keys.is_empty() {
         return Ok(());
     }
     let bearer = header(headers, AUTHORIZATION).and_then(|value| {
@@ -50,7 +105,7 @@ pub(super) fn admit(app: &App, route: &Route, request: &Request<Incoming>) -> Re
 }
 
 /// The foreign origin that may ask; nothing for a request that has none or comes from our own.
-pub(super) fn allowed_origin(app: &App, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+fn allowed_origin(app: &App, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(value) = headers.get(ORIGIN) else { return Ok(None) };
     let origin = value.to_str().unwrap_or_default();
     let allowed = &app.settings.cors_origins;
@@ -66,15 +121,14 @@ pub(super) fn allowed_origin(app: &App, headers: &HeaderMap) -> Result<Option<St
     ))
 }
 
-pub(super) fn is_preflight(request: &Request<Incoming>) -> bool {
+fn is_preflight(request: &Request) -> bool {
     request.method() == Method::OPTIONS
         && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// What a browser wants to know before it asks.
-pub(super) fn preflight(asked: &HeaderMap) -> Response<Body> {
-    let mut response = Response::new(Body::Whole(None));
-    *response.status_mut() = StatusCode::NO_CONTENT;
+fn preflight(asked: &HeaderMap) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
     for (question, answer) in [
         (ACCESS_CONTROL_REQUEST_METHOD, ACCESS_CONTROL_ALLOW_METHODS),
@@ -89,8 +143,8 @@ pub(super) fn preflight(asked: &HeaderMap) -> Response<Body> {
 }
 
 /// Lets the page of an allowed origin read the response.
-pub(super) fn expose(headers: &mut HeaderMap, origin: &str) {
-    super::set(headers, ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+fn expose(headers: &mut HeaderMap, origin: &str) {
+    set(headers, ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(VARY, HeaderValue::from_static("Origin"));
     let exposed = HeaderValue::from_static("x-request-id, retry-after");
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);

@@ -4,129 +4,83 @@ mod body;
 mod error;
 mod generate;
 mod guard;
-mod route;
 mod small;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
-use hyper::{HeaderMap, Request, Response, StatusCode};
+use axum::Router;
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodRouter, get, post};
 use serde_json::Value;
 
-pub(crate) use body::Body;
+pub(crate) use body::pieces;
 pub(crate) use error::ApiError;
 
 use crate::app::App;
-use route::{Endpoint, Route};
+use guard::Door;
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+type Routes = MethodRouter<Arc<App>>;
 
-/// Answers one request.
-pub(crate) async fn answer(
-    app: Arc<App>,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
-    let id = guard::request_id(&app, request.headers());
-    let line = format!("{} {}", request.method(), request.uri().path());
-    let route = Route::of(request.uri().path());
-    let origin = guard::allowed_origin(&app, request.headers());
-    let mut response = match (&origin, guard::is_preflight(&request)) {
-        (Ok(Some(_)), true) => guard::preflight(request.headers()),
-        _ => respond(&app, &route, request, &id, origin.as_ref().err()).await,
-    };
-    let headers = response.headers_mut();
-    if let Ok(Some(origin)) = &origin {
-        guard::expose(headers, origin);
-    }
-    set(headers, REQUEST_ID, &id);
-    let status = response.status().as_u16();
-    app.metrics.answered(route.name(), status);
-    if route.is_worth_a_line() || status >= 400 {
-        app.log(&format!("{id} {line} {status}"));
-    }
-    Ok(response)
-}
-
-async fn respond(
-    app: &Arc<App>,
-    route: &Route,
-    request: Request<Incoming>,
-    id: &str,
-    foreign: Option<&ApiError>,
-) -> Response<Body> {
-    let admitted = match foreign {
-        Some(error) => Err(error.clone()),
-        None => guard::admit(app, route, &request),
-    };
-    let endpoint = match admitted.and_then(|()| route.endpoint(request.method())) {
-        Ok(endpoint) => endpoint,
-        Err(error) => return refuse_early(route, request, &error).await,
-    };
-    let answered = match endpoint {
-        Endpoint::Chat => generate::chat(app, request, id).await,
-        Endpoint::Completion => generate::completion(app, request, id).await,
-        Endpoint::Tokenize => small::tokenize(app, request).await,
-        Endpoint::Detokenize => small::detokenize(app, request).await,
-        Endpoint::Models => Ok(small::models(app)),
-        Endpoint::Model(name) => small::model(app, &name),
-        Endpoint::Health => Ok(small::health(app)),
-        Endpoint::Metrics => Ok(small::metrics(app)),
-        Endpoint::Version => Ok(small::version()),
-    };
-    answered.unwrap_or_else(|error| refusal(&error))
-}
-
-/// A refusal that does not look at the body: a small one is taken in, so that the connection
-/// can go on; after a large one it ends.
-async fn refuse_early(
-    route: &Route,
-    request: Request<Incoming>,
-    error: &ApiError,
-) -> Response<Body> {
-    let mut response = refusal(error);
-    if error.status == StatusCode::METHOD_NOT_ALLOWED {
-        set(response.headers_mut(), ALLOW, route.allow());
-    }
-    if !body::discard(request.into_body()).await {
-        set(response.headers_mut(), CONNECTION, "close");
-    }
-    response
-}
-
-/// The response that an error is.
-pub(crate) fn refusal(error: &ApiError) -> Response<Body> {
-    let mut response = json(error.status, &error.document());
-    let headers = response.headers_mut();
-    if let Some(seconds) = error.retry_after_s {
-        set(headers, RETRY_AFTER, &seconds.to_string());
-    }
-    match error.status {
-        // A failed generation would fail again, minutes later.
-        StatusCode::INTERNAL_SERVER_ERROR => set(headers, SHOULD_RETRY, "false"),
-        // What was not read would be taken for the next request.
-        StatusCode::PAYLOAD_TOO_LARGE
-        | StatusCode::REQUEST_TIMEOUT
-        | StatusCode::LENGTH_REQUIRED => {
-            set(headers, CONNECTION, "close");
+/// Every endpoint under its path, each with its name in metrics. Each path is served with and without
+/// `/v1`, with and without a slash at its end.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    let door = |name| from_fn_with_state(Door { app: app.clone(), name }, guard::answer);
+    let endpoints = [
+        ("chat", "/chat/completions", posted(generate::chat)),
+        ("completions", "/completions", posted(generate::completion)),
+        ("tokenize", "/tokenize", posted(small::tokenize)),
+        ("detokenize", "/detokenize", posted(small::detokenize)),
+        ("models", "/models", read(small::models)),
+        ("models", "/models/{*id}", read(small::model)),
+        ("health", "/health", read(small::health)),
+        ("health", "/healthz", read(small::health)),
+        ("metrics", "/metrics", read(small::metrics)),
+        ("version", "/version", read(small::version)),
+    ];
+    let mut router = Router::new();
+    for (name, path, routes) in endpoints {
+        let routes = routes.layer(door(name));
+        let ends: &[&str] = if path.ends_with('}') { &[""] } else { &["", "/"] };
+        for (prefix, end) in ["", "/v1"].into_iter().flat_map(|p| ends.iter().map(move |e| (p, e)))
+        {
+            router = router.route(&format!("{prefix}{path}{end}"), routes.clone());
         }
-        _ => {}
     }
+    let unknown = |request: Request| async move {
+        let error = ApiError::not_found(request.uri().path());
+        guard::refuse_unread(error, request.into_body()).await
+    };
+    router.fallback(unknown.layer(door("other"))).with_state(app.clone())
+}
+
+/// An endpoint that takes a body.
+fn posted<T: 'static>(handler: impl Handler<T, Arc<App>>) -> Routes {
+    post(handler).fallback(|request: Request| wrong_method("POST", request))
+}
+
+/// An endpoint that only tells.
+fn read<T: 'static>(handler: impl Handler<T, Arc<App>>) -> Routes {
+    get(handler).fallback(|request: Request| wrong_method("GET, HEAD", request))
+}
+
+async fn wrong_method(allow: &'static str, request: Request) -> Response {
+    let mut response = guard::refuse_unread(ApiError::method(allow), request.into_body()).await;
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
 
 /// A JSON document.
-pub(crate) fn json(status: StatusCode, document: &Value) -> Response<Body> {
+pub(crate) fn json(status: StatusCode, document: &Value) -> Response {
     text(status, "application/json", document.to_string())
 }
 
-pub(crate) fn text(status: StatusCode, kind: &'static str, text: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
+fn text(status: StatusCode, kind: &'static str, text: String) -> Response {
+    (status, [(CONTENT_TYPE, kind)], text).into_response()
 }
 
 /// Sets a header to a text that is one by construction, or leaves it out.
@@ -134,4 +88,9 @@ pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }
+}
+
+/// What follows on this connection would be taken for a request.
+fn close(headers: &mut HeaderMap) {
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
 }

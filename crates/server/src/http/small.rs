@@ -2,42 +2,48 @@
 
 use std::sync::Arc;
 
-use hyper::body::Incoming;
-use hyper::{Request, Response, StatusCode};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
+use super::body::Payload;
 use super::generate::{off_thread, parse, render};
-use super::{ApiError, Body, body, json as document, text};
+use super::{ApiError, json as document, text};
 use crate::app::{App, Model, Phase};
 use crate::request::chat;
 use crate::request::fields::{Fields, wrong_type};
 
-pub(super) fn health(app: &App) -> Response<Body> {
+pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     match (app.phase(), app.model.get()) {
         (Phase::Serving, Some(_)) => document(StatusCode::OK, &json!({ "status": "ok" })),
-        (Phase::Serving, None) => super::refusal(&ApiError::loading()),
-        _ => super::refusal(&ApiError::shutting_down()),
+        (Phase::Serving, None) => ApiError::loading().into_response(),
+        _ => ApiError::shutting_down().into_response(),
     }
 }
 
-pub(super) fn version() -> Response<Body> {
+pub(super) async fn version() -> Response {
     document(StatusCode::OK, &json!({ "version": env!("CARGO_PKG_VERSION") }))
 }
 
-pub(super) fn metrics(app: &App) -> Response<Body> {
+pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     text(StatusCode::OK, kind, app.metrics.text(app.gauges()))
 }
 
-pub(super) fn models(app: &App) -> Response<Body> {
-    let data = json!([described(app, &app.settings.model)]);
+pub(super) async fn models(State(app): State<Arc<App>>) -> Response {
+    let data = json!([described(&app, &app.settings.model)]);
     document(StatusCode::OK, &json!({ "object": "list", "data": data }))
 }
 
-pub(super) fn model(app: &App, name: &str) -> Result<Response<Body>, ApiError> {
+pub(super) async fn model(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<Response, ApiError> {
+    let name = name.trim_end_matches('/');
     let served = &app.settings.model;
     if name == served || app.settings.aliases.iter().any(|alias| alias == name) {
-        Ok(document(StatusCode::OK, &described(app, name)))
+        Ok(document(StatusCode::OK, &described(&app, name)))
     } else {
         Err(ApiError::model(&crate::request::fields::shown(name), served))
     }
@@ -58,10 +64,10 @@ fn described(app: &App, name: &str) -> Value {
 
 /// Text or a conversation into ids.
 pub(super) async fn tokenize(
-    app: &Arc<App>,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, ApiError> {
-    on_body(app, request, |model, fields| {
+    State(app): State<Arc<App>>,
+    payload: Payload,
+) -> Result<Response, ApiError> {
+    on_body(app, payload, |model, fields| {
         let tokens = match fields.string("content")?.or(fields.string("prompt")?) {
             Some(text) => model.tokenizer.encode_text(text),
             None if fields.get("messages").is_some() => {
@@ -79,10 +85,10 @@ pub(super) async fn tokenize(
 
 /// Ids into text.
 pub(super) async fn detokenize(
-    app: &Arc<App>,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, ApiError> {
-    on_body(app, request, |model, fields| {
+    State(app): State<Arc<App>>,
+    payload: Payload,
+) -> Result<Response, ApiError> {
+    on_body(app, payload, |model, fields| {
         let tokens = fields
             .array("tokens")?
             .ok_or_else(|| ApiError::missing("tokens", "tokens is missing"))?;
@@ -99,16 +105,13 @@ pub(super) async fn detokenize(
 }
 
 async fn on_body(
-    app: &Arc<App>,
-    request: Request<Incoming>,
+    app: Arc<App>,
+    Payload(body): Payload,
     work: fn(&Model, &Fields<'_>) -> Result<Value, ApiError>,
-) -> Result<Response<Body>, ApiError> {
-    app.model()?;
-    let body = body::read(request, &app.settings).await?;
-    let shared = app.clone();
+) -> Result<Response, ApiError> {
     let answer = off_thread(move || {
         let value = parse(&body)?;
-        work(shared.model()?, &Fields::of_request(&value)?)
+        work(app.model()?, &Fields::of_request(&value)?)
     })
     .await?;
     Ok(document(StatusCode::OK, &answer))
