@@ -1,0 +1,258 @@
+//! What a budget buys: the residency plan.
+//!
+//! **Promise.** A plan never needs more than its budget; more memory never buys less; whether a budget
+//! is enough is known before any weight is read, and a refusal names one that is.
+//!
+//! Memory is spent in this order, each step whole before the next begins:
+//!
+//! ```text
+//! floor     fixed needs, state, a pass of one row, two expert slabs, the largest spine unit
+//! chunk     rows of a pass, up to one block
+//! slabs     two tokens' worth of one layer, so that a layer is read while another is computed
+//! chunk     rows of a pass, up to those asked for
+//! spine     as many units as fit beside the room in which the others stream, two at a time
+//! cache     what is left, in expert records
+//! ```
+//!
+//! A gigabyte of spine saves a gigabyte of reading on every token, one of expert cache about a third
+//! of that: so the spine comes first. Its layers are spread through the depth, for their reads are
+//! known in advance and fill the time in which the drive has nothing else to do.
+
+use crate::{Demand, Size};
+use serde::Serialize;
+
+/// Expert slabs without which nothing moves: one is computed while the other is read.
+const LEAST_SLABS: usize = 2;
+/// Layers' worth of expert slabs that keep a drive busy.
+const SLAB_LAYERS: usize = 2;
+/// Rows that every plan tries to have: the model works through longer passes in blocks of these.
+const BLOCK_ROWS: usize = 128;
+/// Streamed units that have room at a time: one in use, one arriving.
+const READ_AHEAD: usize = 2;
+
+/// How a budget is spent. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// The promise: no more than this is ever resident.
+    pub budget: u64,
+    /// Program, threads, catalog, tokenizer, allocator.
+    pub fixed: u64,
+    /// The state of one sequence.
+    pub state: u64,
+    /// The buffers of a pass of [`Plan::chunk_rows`] rows.
+    pub workspace: u64,
+    /// Prompt rows of one pass.
+    pub chunk_rows: usize,
+    /// Room of one expert record: what a slab takes.
+    pub expert_room: u64,
+    /// Expert slabs in all.
+    pub expert_slabs: usize,
+    /// Slabs that are left to experts already used, once a layer's reads have theirs.
+    pub cache: usize,
+    /// Experts of all layers together.
+    pub experts: usize,
+    /// Which units of the spine stay: the layers in order, then the output head.
+    pub spine_resident: Vec<bool>,
+    /// Bytes of those that stay.
+    pub spine_resident_bytes: u64,
+    /// Bytes of the area in which the others stream; 0 when all stay.
+    pub spine_stream_bytes: u64,
+}
+
+/// A budget that cannot be kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// There is less than the smallest plan takes.
+    #[error(
+        "a memory budget of {} is too small: the smallest plan takes {}, of it {} for the state of \
+         the context; give --memory {}, or lower --context",
+        Size(*budget), Size(*smallest), Size(*state), typed(*smallest)
+    )]
+    TooSmall {
+        /// The budget.
+        budget: u64,
+        /// The smallest that is enough.
+        smallest: u64,
+        /// The part of it that grows with the context.
+        state: u64,
+    },
+}
+
+/// Bytes as `--memory` takes them, rounded up.
+fn typed(bytes: u64) -> String {
+    format!("{}M", bytes.div_ceil(1 << 20))
+}
+
+impl Plan {
+    /// Spends `budget` bytes on `demand`.
+    ///
+    /// # Errors
+    /// When the smallest plan takes more.
+    pub fn make(demand: &Demand, budget: u64) -> Result<Plan, PlanError> {
+        let smallest = Plan::smallest(demand);
+        if budget < smallest {
+            return Err(PlanError::TooSmall { budget, smallest, state: demand.state });
+        }
+        let mut plan = Plan::floor(demand, budget);
+        let done = plan.grow_chunk(demand, BLOCK_ROWS)
+            && plan.grow_slabs(SLAB_LAYERS * demand.top_k)
+            && plan.grow_chunk(demand, usize::MAX)
+            && plan.grow_spine(demand);
+        if done {
+            plan.grow_cache(demand);
+        }
+        Ok(plan)
+    }
+
+    /// The smallest budget that is enough.
+    pub fn smallest(demand: &Demand) -> u64 {
+        Plan::floor(demand, 0).bytes()
+    }
+
+    /// The budget beyond which more memory changes nothing.
+    pub fn largest(demand: &Demand) -> u64 {
+        let spine = demand.spine.iter().fold(0u64, |sum, room| sum.saturating_add(*room));
+        let experts = demand.expert.saturating_mul(demand.experts as u64);
+        let workspace = demand.workspace.bytes(demand.chunk);
+        [demand.fixed, demand.state, workspace, spine, experts]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
+
+    /// What the plan takes; never more than [`Plan::budget`].
+    pub fn bytes(&self) -> u64 {
+        let slabs = self.expert_room.saturating_mul(self.expert_slabs as u64);
+        [self.fixed, self.state, self.workspace, slabs]
+            .into_iter()
+            .chain([self.spine_resident_bytes, self.spine_stream_bytes])
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of weights that stay from token to token.
+    pub fn resident_bytes(&self) -> u64 {
+        self.spine_resident_bytes + self.cache as u64 * self.expert_room
+    }
+
+    /// Whether nothing is read once everything has been.
+    pub fn is_resident(&self) -> bool {
+        self.is_spine_resident() && self.cache == self.experts
+    }
+
+    /// Whether the whole spine stays.
+    pub fn is_spine_resident(&self) -> bool {
+        self.spine_resident.iter().all(|stays| *stays)
+    }
+
+    /// Slabs that are kept for reads in progress.
+    pub fn working_slabs(&self) -> usize {
+        self.expert_slabs - self.cache
+    }
+
+    fn floor(demand: &Demand, budget: u64) -> Plan {
+        let nothing = vec![false; demand.spine.len()];
+        Plan {
+            budget,
+            fixed: demand.fixed,
+            state: demand.state,
+            workspace: demand.workspace.bytes(1),
+            chunk_rows: 1,
+            expert_room: demand.expert,
+            expert_slabs: LEAST_SLABS.min(demand.experts),
+            cache: 0,
+            experts: demand.experts,
+            spine_stream_bytes: stream_area(&demand.spine, &nothing, 1),
+            spine_resident: nothing,
+            spine_resident_bytes: 0,
+        }
+    }
+
+    fn left(&self) -> u64 {
+        self.budget.saturating_sub(self.bytes())
+    }
+
+    /// The longest pass that fits, up to `rows`; whether that is as long as wanted.
+    fn grow_chunk(&mut self, demand: &Demand, rows: usize) -> bool {
+        let wanted = rows.min(demand.chunk);
+        let room = self.left() + self.workspace;
+        // Buffers never shrink with more rows: the first row count that is too many is searched for.
+        let (mut fits, mut most) = (self.chunk_rows, wanted.max(self.chunk_rows));
+        while fits < most {
+            let middle = most - (most - fits) / 2;
+            if demand.workspace.bytes(middle) <= room { fits = middle } else { most = middle - 1 }
+        }
+        self.chunk_rows = fits;
+        self.workspace = demand.workspace.bytes(fits);
+        fits >= wanted
+    }
+
+    /// As many expert slabs as fit, up to `slabs`; whether those are as many as wanted.
+    fn grow_slabs(&mut self, slabs: usize) -> bool {
+        let wanted = slabs.clamp(LEAST_SLABS, self.experts.max(LEAST_SLABS)).min(self.experts);
+        let more = self.left().checked_div(self.expert_room).unwrap_or(0);
+        self.expert_slabs = wanted.min(self.expert_slabs.saturating_add(more as usize));
+        self.expert_slabs == wanted
+    }
+
+    /// The choice of resident units that has most bytes; whether all of them are.
+    fn grow_spine(&mut self, demand: &Demand) -> bool {
+        let room = self.left() + self.spine_stream_bytes;
+        let fits = |stays: Vec<bool>| {
+            let area = stream_area(&demand.spine, &stays, READ_AHEAD);
+            let bytes = resident_bytes(&demand.spine, &stays);
+            (bytes.saturating_add(area) <= room).then_some((bytes, area, stays))
+        };
+        // Without room for read-ahead nothing stays: the floor's area is all there is.
+        let best = choices(demand.spine.len()).filter_map(fits).max_by_key(|(bytes, ..)| *bytes);
+        let Some((bytes, area, stays)) = best else { return false };
+        (self.spine_resident_bytes, self.spine_stream_bytes) = (bytes, area);
+        self.spine_resident = stays;
+        true
+    }
+
+    /// All that is left, in records. Above a token's whole working set, one more for every layer at a
+    /// time, so that no layer is worse off than another.
+    fn grow_cache(&mut self, demand: &Demand) {
+        let (working, all) = (self.expert_slabs, self.experts);
+        let more = self.left().checked_div(self.expert_room).unwrap_or(0);
+        let more = usize::try_from(more).unwrap_or(usize::MAX);
+        if more >= all - working {
+            // Nothing is ever read twice, so no slab is kept for reading.
+            (self.expert_slabs, self.cache) = (all, all);
+            return;
+        }
+        let set = demand.working_set();
+        let spare = more.saturating_sub(set);
+        self.cache = more - spare % demand.moe_layers.max(1);
+        self.expert_slabs = working + self.cache;
+    }
+}
+
+/// Sets of resident units worth considering: any number of layers, spread evenly, with or without
+/// the head, which comes last and is larger than any layer.
+fn choices(units: usize) -> impl Iterator<Item = Vec<bool>> {
+    let layers = units.saturating_sub(1);
+    (0..=layers).flat_map(move |count| {
+        [false, true].into_iter().filter(move |_| units > 0).map(move |head| {
+            let stays = |layer: usize| (layer + 1) * count / layers > layer * count / layers;
+            (0..layers).map(stays).chain([head]).collect()
+        })
+    })
+}
+
+fn resident_bytes(rooms: &[u64], stays: &[bool]) -> u64 {
+    let held = rooms.iter().zip(stays).filter_map(|(room, stays)| stays.then_some(*room));
+    held.fold(0, u64::saturating_add)
+}
+
+/// The area in which any `ahead` neighbours of the units that do not stay have room together; the
+/// first follows the last, as in a loop over tokens.
+fn stream_area(rooms: &[u64], stays: &[bool], ahead: usize) -> u64 {
+    let moving: Vec<u64> =
+        rooms.iter().zip(stays).filter_map(|(room, stays)| (!stays).then_some(*room)).collect();
+    let ahead = ahead.min(moving.len());
+    let window = |start: usize| {
+        let rooms = moving.iter().cycle().skip(start).take(ahead);
+        rooms.fold(0u64, |sum, room| sum.saturating_add(*room))
+    };
+    (0..moving.len()).map(window).max().unwrap_or(0)
+}
