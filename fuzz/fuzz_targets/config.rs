@@ -1,13 +1,7 @@
-//! Any bytes as a configuration: refused, or all dimensions are possible.
+//! Feeds anything to [`check::check`], which ordinary tests run over the committed corpus.
 #![no_main]
 
-use deltafin_checkpoint::{Config, Generation};
-use libfuzzer_sys::fuzz_target;
+#[path = "../checks/config.rs"]
+mod check;
 
-fuzz_target!(|data: &[u8]| {
-    if let Ok(config) = Config::parse(data) {
-        assert_eq!(config.spec.check(), Ok(()));
-        let _ = config.spec.total_bytes();
-    }
-    let _ = Generation::parse(data, 1000);
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| check::check(data));

@@ -1,15 +1,7 @@
-//! Any bytes as an index: refused, or every entry names one of the shards.
+//! Feeds anything to [`check::check`], which ordinary tests run over the committed corpus.
 #![no_main]
 
-use deltafin_checkpoint::Index;
-use libfuzzer_sys::fuzz_target;
+#[path = "../checks/index.rs"]
+mod check;
 
-fuzz_target!(|data: &[u8]| {
-    if let Ok(index) = Index::parse(data) {
-        assert!(index.shards.is_sorted());
-        for entry in &index.entries {
-            let shard = &index.shards[entry.shard as usize];
-            assert!(!shard.contains(['/', '\\']));
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| check::check(data));
