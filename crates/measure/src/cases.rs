@@ -2,6 +2,7 @@
 
 use crate::Memory;
 use deltafin_kernels::{IsaKind, Kernels, Matrix, Product, Scratch, Weights};
+use std::time::Instant;
 
 /// Width of the latent space that experts work in, and of an expert.
 const LATENT: usize = 3584;
@@ -80,26 +81,26 @@ pub struct Case {
 }
 
 impl Case {
-    /// Makes one pass and returns the bytes of weights used. Passes take turns on the memory, so that
-    /// none finds its weights in a cache.
+    /// Makes one pass and returns how fast weights were used, in 10^9 bytes per second. Passes take turns
+    /// on the memory, so that none finds its weights in a cache.
     pub fn run(
         &self,
         kernels: &Kernels,
         scratch: &mut Scratch,
         memory: &Memory,
         pass: usize,
-    ) -> usize {
+    ) -> f64 {
         match self.format {
             Format::Mxfp4 => self.experts(kernels, scratch, memory, pass),
             _ => self.rows(kernels, scratch, memory, pass),
         }
     }
 
-    /// Weights of a pass: enough to time, little enough for many passes.
+    /// Weights of a pass: enough for ten milliseconds or more, little enough for many passes.
     fn weights_per_pass(&self, kernels: &Kernels) -> usize {
         let macs = match kernels.isa().kind() {
             IsaKind::Scalar => 1 << 25,
-            _ => 1 << 32,
+            _ => 1 << 30,
         };
         macs / self.rows.max(1)
     }
@@ -110,7 +111,7 @@ impl Case {
         scratch: &mut Scratch,
         memory: &Memory,
         pass: usize,
-    ) -> usize {
+    ) -> f64 {
         let matrix_bytes = LATENT * EXPERT / 2;
         let there = memory.weights().len() / (3 * matrix_bytes);
         let wanted = self.weights_per_pass(kernels).div_ceil(3 * LATENT * EXPERT);
@@ -118,6 +119,7 @@ impl Case {
         let (x, mut inner) = (activations(self.rows * LATENT), activations(self.rows * EXPERT));
         let (mut gate, mut y) = (inner.clone(), x.clone());
         let mut bytes = 0;
+        let begin = Instant::now();
         for i in 0..count {
             let start = (pass * count + i) % there * 3 * matrix_bytes;
             let w = |i: usize, rows, cols| {
@@ -132,28 +134,28 @@ impl Case {
             kernels.products(scratch, &mut [Product { w: w2, x: &inner, y: &mut y }]);
             bytes += w1.bytes() + w3.bytes() + w2.bytes();
         }
-        bytes
+        gbps(bytes, begin)
     }
 
-    fn rows(
-        &self,
-        kernels: &Kernels,
-        scratch: &mut Scratch,
-        memory: &Memory,
-        pass: usize,
-    ) -> usize {
+    fn rows(&self, kernels: &Kernels, scratch: &mut Scratch, memory: &Memory, pass: usize) -> f64 {
         let row_bytes = HIDDEN * self.format.bytes_per_weight() as usize;
         let there = memory.weights().len() / row_bytes;
         let wanted = self.weights_per_pass(kernels).div_ceil(HIDDEN);
         let rows = wanted.clamp(1, there / 2);
         let first = pass % (there / rows) * rows;
         let w = self.format.matrix(memory, first * row_bytes, rows, HIDDEN);
-        let (x, mut y) = (activations(self.rows * HIDDEN), vec![0.0; self.rows * rows]);
+        let (x, mut y) = (activations(self.rows * HIDDEN), activations(self.rows * rows));
+        let begin = Instant::now();
         kernels.products(scratch, &mut [Product { w, x: &x, y: &mut y }]);
-        w.bytes()
+        gbps(w.bytes(), begin)
     }
 }
 
+fn gbps(bytes: usize, begin: Instant) -> f64 {
+    bytes as f64 / begin.elapsed().as_secs_f64() / 1e9
+}
+
+/// Numbers that have been written, so that no pass waits for the system to give it the memory.
 fn activations(n: usize) -> Vec<f32> {
     (0..n).map(|i| (i % 17) as f32 * 0.125 - 1.0).collect()
 }

@@ -1,31 +1,46 @@
 //! Measures memory bandwidth, multiply-add peak and kernel speed of this machine.
 //!
-//! Yardsticks and kernels are measured in one run and the same way: the best of several passes, each
-//! over memory that no cache still holds. Other work on the machine can only make a figure worse.
+//! **Method.** Other guests of a machine take part of its bandwidth for seconds at a time, and memory
+//! itself can have more than one speed, so a kernel is compared only with what the machine did at the
+//! same moment. Samples and passes of some milliseconds take turns, each over memory that no cache still
+//! holds:
+//!
+//! ```text
+//! sample  pass  sample  pass  sample ...      sample: all threads read the memory once, one core adds
+//!       \______/      \______/                 pair:   a pass and the better of the samples beside it
+//! ```
+//!
+//! A ratio is the median over all pairs. A kernel that outruns both samples beside it has shown itself
+//! what memory gives, so it counts as the sample of its pair and no ratio to the bandwidth exceeds 1.
+//! `read_gbps` and `fma_gmacs_per_core` are the best samples of the whole run, so that a ratio may be
+//! higher than the quotient of the printed speeds, where the machine was slower at that moment.
 #![forbid(unsafe_code)]
 
 mod cases;
 mod machine;
 mod memory;
 mod options;
+mod rounds;
 
 pub use cases::{Case, Format};
-pub use machine::{multiply_add_peak, read_bandwidth};
 pub use memory::Memory;
 pub use options::{MOST_ROWS, MOST_SECONDS, MOST_THREADS, Options, OptionsError};
 
 use deltafin_kernels::{Isa, IsaKind, Kernels, Parallel, Scratch};
 use deltafin_pool::Pool;
+use machine::{Adder, Reader};
+use rounds::{Rounds, Sample, in_turns};
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The machine's yardsticks and how the kernels compare.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct KernelReport {
-    /// Read bandwidth of all threads together, in 10^9 bytes per second.
+    /// Read bandwidth of all threads together, in 10^9 bytes per second: the best sample.
     pub read_gbps: f64,
-    /// Fused multiply-adds of one core with the fastest instruction set measured, in 10^9 per second.
+    /// Fused multiply-adds of one core with the fastest instruction set measured, in 10^9 per second: the
+    /// best sample.
     pub fma_gmacs_per_core: f64,
     /// One line per kernel, rows, instruction set and number of threads.
     pub kernels: Vec<KernelLine>,
@@ -42,19 +57,16 @@ pub struct KernelLine {
     pub isa: &'static str,
     /// Threads.
     pub threads: usize,
-    /// Bytes of weights used per second, each counted once, in 10^9.
+    /// Bytes of weights used per second, each counted once, in 10^9: the median pass.
     pub gbps: f64,
-    /// Of the read bandwidth of all threads.
+    /// Of the read bandwidth of all threads at the same moment, at most 1: the median pair.
     pub ratio_to_read: f64,
-    /// Of the multiply-add peak of this instruction set on this many cores.
+    /// Of the multiply-add peak of this instruction set on this many cores at the same moment: the median
+    /// pair.
     pub ratio_to_fma: f64,
 }
 
 /// Measures what `options` ask for and calls `progress` after each line.
-///
-/// Other guests of a machine take part of its bandwidth for seconds at a time, so it is measured
-/// anew for each instruction set and number of threads. The report compares with the best reading of
-/// the whole run, `progress` with the best so far.
 ///
 /// # Errors
 /// When the options ask for what cannot be measured; nothing is measured then.
@@ -64,7 +76,7 @@ pub fn kernels(
 ) -> Result<KernelReport, OptionsError> {
     options.check()?;
     let memory = Memory::new();
-    let every_core = Pool::new(Pool::default_threads());
+    let every_core = Arc::new(Pool::new(Pool::default_threads()));
     let isas = chosen_isas(options);
     let one_and_all = if every_core.width() > 1 { vec![1, every_core.width()] } else { vec![1] };
     let threads = or_default(&options.threads, &one_and_all);
@@ -73,53 +85,53 @@ pub fn kernels(
     let cases: Vec<Case> =
         formats.flat_map(|format| rows.iter().map(move |&rows| Case { format, rows })).collect();
 
-    // A third goes to the yardsticks.
     let lines = isas.len() * threads.len() * cases.len();
-    let share = Duration::from_secs_f64(options.seconds * 0.66 / lines.max(1) as f64);
-    let peaks: Vec<f64> = isas.iter().map(|isa| multiply_add_peak(*isa)).collect();
-    let mut report = KernelReport {
-        read_gbps: 0.0,
-        fma_gmacs_per_core: peaks.iter().copied().fold(0.0, f64::max),
-        kernels: Vec::with_capacity(lines),
-    };
+    let share = Duration::from_secs_f64(options.seconds / lines.max(1) as f64);
+    let reader = Reader::new(&memory, Isa::best(), &*every_core);
+    let mut report = KernelReport::default();
     for &threads in &threads {
-        let pool = Arc::new(Pool::new(threads));
-        for (isa, peak) in isas.iter().zip(&peaks) {
-            let read_gbps = read_bandwidth(&memory, Isa::best(), &every_core);
-            report.read_gbps = report.read_gbps.max(read_gbps);
-            let kernels = Kernels::new(*isa, pool.clone());
+        let pool = match threads == every_core.width() {
+            true => every_core.clone(),
+            false => Arc::new(Pool::new(threads)),
+        };
+        for isa in &isas {
+            let (kernels, adder) = (Kernels::new(*isa, pool.clone()), Adder::new(*isa));
             for case in &cases {
-                let gbps = best_gbps(case, &kernels, &memory, share);
-                let peak = peak * threads as f64;
-                let line = line(case, *isa, threads, gbps, report.read_gbps, peak);
+                let rounds = measure(case, &kernels, &memory, (&reader, &adder), share);
+                report.read_gbps = report.read_gbps.max(rounds.best.read_gbps);
+                report.fma_gmacs_per_core = report.fma_gmacs_per_core.max(rounds.best.gmacs);
+                let line = line(case, *isa, threads, &rounds);
                 progress(&line);
                 report.kernels.push(line);
             }
         }
     }
-    for line in &mut report.kernels {
-        line.ratio_to_read = line.gbps / report.read_gbps;
-    }
     Ok(report)
 }
 
-fn line(
+/// One kernel in turns with both yardsticks.
+fn measure(
     case: &Case,
-    isa: Isa,
-    threads: usize,
-    gbps: f64,
-    read_gbps: f64,
-    peak_gmacs: f64,
-) -> KernelLine {
-    let gmacs = gbps / case.format.bytes_per_weight() * case.rows as f64;
+    kernels: &Kernels,
+    memory: &Memory,
+    (reader, adder): (&Reader<'_>, &Adder),
+    budget: Duration,
+) -> Rounds {
+    let mut scratch = Scratch::default();
+    let mut sample = || Sample::take(reader, adder);
+    in_turns(budget, &mut sample, &mut |pass| case.run(kernels, &mut scratch, memory, pass))
+}
+
+fn line(case: &Case, isa: Isa, threads: usize, rounds: &Rounds) -> KernelLine {
+    let macs_per_byte = case.rows as f64 / case.format.bytes_per_weight();
     KernelLine {
         name: case.format.name(),
         rows: case.rows,
         isa: isa.kind().name(),
         threads,
-        gbps,
-        ratio_to_read: gbps / read_gbps,
-        ratio_to_fma: gmacs / peak_gmacs,
+        gbps: rounds.gbps,
+        ratio_to_read: rounds.ratio_to_read,
+        ratio_to_fma: rounds.bytes_per_mac * macs_per_byte / threads as f64,
     }
 }
 
@@ -133,20 +145,6 @@ fn chosen_isas(options: &Options) -> Vec<Isa> {
 
 fn or_default(chosen: &[usize], default: &[usize]) -> Vec<usize> {
     if chosen.is_empty() { default.to_vec() } else { chosen.to_vec() }
-}
-
-/// Weights per second of the best pass, in 10^9 bytes. At least three passes are made.
-fn best_gbps(case: &Case, kernels: &Kernels, memory: &Memory, budget: Duration) -> f64 {
-    let mut scratch = Scratch::default();
-    let start = Instant::now();
-    let (mut best, mut pass) = (0f64, 0);
-    while pass < 3 || start.elapsed() < budget {
-        let begin = Instant::now();
-        let bytes = case.run(kernels, &mut scratch, memory, pass);
-        best = best.max(bytes as f64 / begin.elapsed().as_secs_f64() / 1e9);
-        pass += 1;
-    }
-    best
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ fn the_report_has_one_line_per_case_and_the_agreed_fields() {
     assert_eq!((seen, report.kernels.len()), (2, 2));
     assert!(report.read_gbps > 0.1 && report.fma_gmacs_per_core > 0.1);
     assert!(report.kernels.iter().all(|k| k.gbps > 0.01 && k.ratio_to_fma > 0.0));
+    assert!(report.kernels.iter().all(|k| 0.0 < k.ratio_to_read && k.ratio_to_read <= 1.0));
     let json = serde_json::to_value(&report).unwrap();
     let fields = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(fields(&json), ["read_gbps", "fma_gmacs_per_core", "kernels"]);
