@@ -3,7 +3,8 @@
 //! user and the disk holds some 140 MB for the length of the test.
 //!
 //! The opening runs in a child process of its own, whose peak memory is asserted. Time is
-//! printed, and asserted only where `DELTAFIN_TEST_OPEN_SECONDS` gives a bound.
+//! printed, and asserted only where `DELTAFIN_TEST_OPEN_SECONDS` gives a bound, as
+//! `scripts/check-open` does.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
