@@ -63,14 +63,11 @@ pub enum HeaderError {
     Overlap { tensor: String, begin: u64, end: u64 },
     #[error("nothing claims the bytes from {end} to {begin}, where tensor {tensor} begins")]
     Gap { tensor: String, begin: u64, end: u64 },
-    #[error(
-        "the header describes a file of {wanted} bytes, this one has {found}; it was cut, \
-         fetch it again"
-    )]
+    #[error("the header describes a file of {wanted} bytes, this one has {found}; it was cut")]
     FileTooShort { wanted: u64, found: u64 },
     #[error(
         "the header describes a file of {wanted} bytes, this one has {found}; it is not the \
-         file that the header was written for, fetch it again"
+         file that the header was written for"
     )]
     FileTooLong { wanted: u64, found: u64 },
 }

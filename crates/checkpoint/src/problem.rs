@@ -11,33 +11,51 @@ use crate::HeaderError;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages say what the fields are
 pub enum Problem {
-    #[error("{shard}: {error}")]
+    #[error("{shard}: {error}; this is no whole shard of a released K3, fetch it again")]
     Header { shard: String, error: HeaderError },
     #[error("tensor {tensor} is in no shard; the checkpoint is not whole, fetch it again")]
     Missing { tensor: String },
-    #[error("tensor {tensor} is in both {first} and {second}")]
+    #[error(
+        "tensor {tensor} is in both {first} and {second}; the shards are of different checkpoints, \
+         fetch one into an empty folder"
+    )]
     Duplicate { tensor: String, first: String, second: String },
-    #[error("{shard}: tensor {tensor} has dtype {found}, wanted {wanted}")]
+    #[error(
+        "{shard}: tensor {tensor} has dtype {found}, wanted {wanted}; this is not the released \
+         layout of K3, fetch the released shard"
+    )]
     Dtype { shard: String, tensor: String, wanted: Dtype, found: Dtype },
-    #[error("{shard}: tensor {tensor} has shape {found}, wanted {wanted} by config.json")]
+    #[error(
+        "{shard}: tensor {tensor} has shape {found}, wanted {wanted} by config.json; one of them \
+         is from another checkpoint, fetch config.json again, then the shard"
+    )]
     Shape { shard: String, tensor: String, wanted: Shape, found: Shape },
     #[error(
         "{shard}: tensor {tensor} belongs to no part of this architecture; the engine would \
-         not use it and the text would be wrong"
+         not use it and the text would be wrong, fetch the released shard"
     )]
     Unknown { shard: String, tensor: String },
     #[error(
         "{shard}: tensor {tensor} lacks the prefix `language_model.`, which the released \
-         checkpoint has and this engine wants"
+         checkpoint has and this engine wants; fetch the released shard"
     )]
     Prefix { shard: String, tensor: String },
-    #[error("the index says tensor {tensor} is in {shard}, whose header does not list it")]
+    #[error(
+        "the index says tensor {tensor} is in {shard}, whose header does not list it; one of them \
+         is from another checkpoint, fetch the index again, then the shard"
+    )]
     NotInShard { tensor: String, shard: String },
-    #[error("{shard}: tensor {tensor} is not in the index")]
+    #[error(
+        "{shard}: tensor {tensor} is not in the index; one of them is from another checkpoint, \
+         fetch the index again, then the shard"
+    )]
     NotInIndex { tensor: String, shard: String },
-    #[error("the index names {shard}, which was not opened")]
+    #[error("the index names {shard}, which was not opened; fetch it")]
     NoShard { shard: String },
-    #[error("the index counts {wanted} bytes of tensors, the shards hold {found}")]
+    #[error(
+        "the index counts {wanted} bytes of tensors, the shards hold {found}; the index is from \
+         another checkpoint, fetch it again"
+    )]
     TotalSize { wanted: u64, found: u64 },
 }
 

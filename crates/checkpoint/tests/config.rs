@@ -91,6 +91,10 @@ fn values_that_the_engine_does_not_run_are_refused_by_name() {
         let error = parse(&config).unwrap_err();
         assert!(error.contains(field) && error.contains("runs only"), "{field}: {error}");
     }
+    for (list, shown) in [(json!(["A"]), "[\"A\"],"), (json!(["A", "B"]), "[\"A\", …],")] {
+        let error = parse(&with("/architectures", list)).unwrap_err();
+        assert!(error.contains(shown), "{error}");
+    }
 }
 
 #[test]

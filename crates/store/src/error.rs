@@ -31,30 +31,38 @@ pub enum StoreError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages say what the fields are
 pub enum OpenError {
-    #[error("{}: no such folder", path.display())]
+    #[error("{}: no such folder; check the path", path.display())]
     NoFolder { path: PathBuf },
     #[error("{}: not a folder; give the folder that holds config.json", path.display())]
     NotAFolder { path: PathBuf },
-    #[error("{}: link to {}, which does not exist", link.display(), target.display())]
+    #[error(
+        "{}: link to {}, which does not exist; fetch that file again", link.display(), target.display()
+    )]
     DanglingLink { link: PathBuf, target: PathBuf },
-    #[error("{}: not an ordinary file", path.display())]
+    #[error("{}: not an ordinary file; put the file itself there", path.display())]
     NotAFile { path: PathBuf },
     #[error("{}: {reason}", path.display())]
     Io { path: PathBuf, reason: String },
-    #[error("{}: {found} bytes, more than the {limit} that are accepted", path.display())]
+    #[error(
+        "{}: {found} bytes, more than the {limit} that are accepted; fetch it again", path.display()
+    )]
     TooLarge { path: PathBuf, found: u64, limit: u64 },
-    #[error("{}: missing; this folder holds no checkpoint of Kimi K3", path.display())]
+    #[error(
+        "{}: missing; this folder holds no checkpoint of Kimi K3, give one that does", path.display()
+    )]
     NoConfig { path: PathBuf },
     #[error(
-        "{}: no model.safetensors.index.json and no model*.safetensors are here", path.display()
+        "{}: no model.safetensors.index.json and no model*.safetensors are here; fetch them",
+        path.display()
     )]
     NoIndex { path: PathBuf },
-    #[error("{}: {error}", path.display())]
+    #[error("{}: {error}; {}", path.display(), config_remedy(error))]
     Config { path: PathBuf, error: ConfigError },
-    #[error("{}: {error}", path.display())]
+    #[error("{}: {error}; fetch it again", path.display())]
     Index { path: PathBuf, error: IndexError },
     #[error(
-        "{}: incomplete, {present} of {total} shards present; missing: {missing}{leftovers}",
+        "{}: incomplete, {present} of {total} shards present; missing: {missing}{leftovers}; \
+         fetch what is missing",
         path.display()
     )]
     Incomplete { path: PathBuf, present: usize, total: usize, missing: String, leftovers: String },
@@ -71,6 +79,14 @@ pub enum OpenError {
     Store(#[from] StoreError),
     #[error("{first} (and {}; `deltafin inspect` lists them)", more_problems(*more))]
     Several { first: Box<OpenError>, more: u64 },
+}
+
+/// A file that says what the engine cannot run is no damaged one.
+fn config_remedy(error: &ConfigError) -> &'static str {
+    match error {
+        ConfigError::Unsupported { .. } => "give a checkpoint of the released Kimi K3",
+        _ => "fetch it again",
+    }
 }
 
 fn more_problems(count: u64) -> String {

@@ -11,7 +11,8 @@ use support::{CONFIG, Files, INDEX, files, files_of, leak, plan};
 const SHARD_2: &str = "model-00002-of-000005.safetensors";
 const SHARD_3: &str = "model-00003-of-000005.safetensors";
 
-/// Opening fails in memory and on disk, with a message of one line that holds all `parts`.
+/// Opening fails in memory and on disk, with a message of one line that says what to do and holds
+/// all `parts`.
 fn refused(files: &Files, parts: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     support::write_to(dir.path(), files);
@@ -19,6 +20,7 @@ fn refused(files: &Files, parts: &[&str]) -> String {
     let disk = open_dir(dir.path()).unwrap_err().to_string();
     for message in [&memory, &disk] {
         assert!(!message.contains('\n'), "{message}");
+        assert!(message.contains("fetch") || message.contains("give "), "no remedy: {message}");
         for part in parts {
             assert!(message.contains(part), "wanted {part:?} in: {message}");
         }
@@ -69,6 +71,28 @@ fn a_broken_header_names_its_shard() {
     files.get_mut(SHARD_2).unwrap()[8] = b'[';
     let message = refused(&files, &[SHARD_2, "0x5b"]);
     assert!(!message.contains("more"), "what the shard would hold is not reported: {message}");
+}
+
+/// Replaces text in the header of a shard by text of the same length.
+fn with_header(from: &str, to: &str) -> Files {
+    let mut files = files();
+    let shard = files.get_mut(SHARD_2).unwrap();
+    let at = shard.windows(from.len()).position(|bytes| bytes == from.as_bytes()).unwrap();
+    shard[at..][..from.len()].copy_from_slice(to.as_bytes());
+    files
+}
+
+#[test]
+fn a_header_that_contradicts_itself_names_its_shard() {
+    let twice = with_header("layers.1.self_attn.k_proj", "layers.1.self_attn.q_proj");
+    for (files, fault) in [
+        (with_header("\"BF16\"", "\"BF61\""), "unknown dtype \"BF61\""),
+        (twice, "appears twice"),
+        (with_header("\"data_offsets\":[0,", "\"data_offsets\":[8,"), "wants"),
+        (with_header("\"dtype\"", "\"ptype\""), "unknown field"),
+    ] {
+        refused(&files, &[SHARD_2, fault, "fetch it again"]);
+    }
 }
 
 #[test]
@@ -150,9 +174,22 @@ fn an_index_that_disagrees_with_the_headers_is_refused() {
     let total: u64 = plan().iter().map(PlannedShard::data_bytes).sum();
     let files = with_index(&total.to_string(), "12345");
     refused(&files, &["12345", &total.to_string()]);
-    let mut files = support::files();
-    files.insert(INDEX.to_owned(), b"{".to_vec());
-    refused(&files, &[INDEX]);
+}
+
+#[test]
+fn an_index_that_is_broken_is_refused_with_its_file() {
+    for (index, fault) in [
+        ("{", "not the JSON"),
+        ("{}", "no weight_map"),
+        (r#"{"weight_map": {}}"#, "empty"),
+        (r#"{"weight_map": {"a": "x"}, "weight_map": {}}"#, "weight_map twice"),
+        (r#"{"weight_map": {"a": "x", "a": "y"}}"#, "\"a\" twice"),
+        (r#"{"weight_map": {"a": "../x"}}"#, "no plain file name"),
+    ] {
+        let mut files = support::files();
+        files.insert(INDEX.to_owned(), index.as_bytes().to_vec());
+        refused(&files, &[INDEX, fault, "fetch it again"]);
+    }
 }
 
 #[test]

@@ -42,9 +42,10 @@ impl<'v> Fields<'v> {
 
     pub(crate) fn unsupported(&self, field: &str, found: &Value, supported: &str) -> ConfigError {
         let found = match found {
-            Value::Array(list) => match list.first() {
-                Some(first) => format!("[{}, …]", show(first)),
-                None => "an empty list".to_owned(),
+            Value::Array(list) => match list.as_slice() {
+                [] => "an empty list".to_owned(),
+                [only] => format!("[{}]", show(only)),
+                [first, ..] => format!("[{}, …]", show(first)),
             },
             other => show(other),
         };

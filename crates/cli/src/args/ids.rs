@@ -52,15 +52,41 @@ fn read_file(path: &Path) -> Result<Vec<u32>, Failure> {
 }
 
 /// Decimal ids separated by commas or white space. A JSON array of them is accepted too, because
-/// that is how `tokenize` prints ids.
+/// that is how `tokenize` prints ids. A comma may end a line or the list; two with nothing between
+/// them are refused, for an id may have been lost there.
 pub(crate) fn parse_list(text: &str) -> Result<Vec<u32>, String> {
     let trimmed = text.trim();
     let inner = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    let words = inner
-        .unwrap_or(trimmed)
-        .split(|c: char| c == ',' || c.is_whitespace())
-        .filter(|word| !word.is_empty());
-    words.enumerate().map(|(index, word)| parse_id(index, word)).collect()
+    let list = inner.unwrap_or(trimmed).trim();
+    if list.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut ids = Vec::new();
+    for piece in list.strip_suffix(',').unwrap_or(list).split(',') {
+        let before = ids.len();
+        for word in piece.split_whitespace() {
+            ids.push(parse_id(ids.len(), word)?);
+        }
+        if ids.len() == before {
+            let nth = before + 1;
+            return Err(format!(
+                "number {nth} of the list is missing: there is nothing before its comma"
+            ));
+        }
+    }
+    Ok(ids)
+}
+
+/// Refuses ids that a model with `vocab` of them does not have.
+pub(crate) fn check(ids: &[u32], vocab: usize) -> Result<(), Failure> {
+    let Some(at) = ids.iter().position(|&id| id as usize >= vocab) else {
+        return Ok(());
+    };
+    let (id, nth, last) = (ids[at], at + 1, vocab.saturating_sub(1));
+    Err(Failure::new(format!(
+        "token id {id} (number {nth} of the list) is outside the vocabulary: this model's ids are 0 \
+         to {last}, `deltafin tokenize` makes them from text"
+    )))
 }
 
 fn parse_id(index: usize, word: &str) -> Result<u32, String> {
@@ -78,7 +104,9 @@ mod tests {
 
     #[test]
     fn commas_white_space_and_brackets_separate() {
-        for text in ["1,2,3", "1 2 3", "1, 2,\n3\n", "[1,2,3]", " [1, 2, 3]\n", "1,,2,3,"] {
+        for text in
+            ["1,2,3", "1 2 3", "1, 2,\n3\n", "[1,2,3]", " [1, 2, 3]\n", "1,2\n,3,", "1,2,3,"]
+        {
             assert_eq!(parse_list(text), Ok(vec![1, 2, 3]), "{text}");
         }
         assert_eq!(parse_list(" \n"), Ok(Vec::new()));
@@ -91,6 +119,24 @@ mod tests {
             assert!(parse_list(text).is_err(), "{text}");
         }
         assert!(parse_list("7,x").is_err_and(|e| e.contains("'x' (number 2")));
+    }
+
+    #[test]
+    fn a_comma_needs_an_id_before_it() {
+        for (text, nth) in
+            [("1,2,,3", 3), (",1", 1), ("1, ,2", 2), ("1,2,,", 3), ("[,]", 1), (",", 1)]
+        {
+            let error = parse_list(text).unwrap_err();
+            assert!(error.contains(&format!("number {nth} ")), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn ids_the_model_does_not_have_are_refused_with_the_range() {
+        assert!(check(&[0, 511], 512).is_ok());
+        let error = check(&[0, 512, 600], 512).unwrap_err();
+        let line = error.line().unwrap_or_default();
+        assert!(line.contains("512 (number 2") && line.contains("0 to 511"), "{line}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) use bench::BenchKernels;
 pub(crate) use chat::{Chat, Style};
 pub(crate) use engine::{EngineArgs, ModelArg};
 pub(crate) use eval::{Eval, Logits, Ppl};
-pub(crate) use ids::parse_list;
+pub(crate) use ids::{check as check_ids, parse_list};
 pub(crate) use run::{Prompt, Run};
 pub(crate) use serve::Serve;
 pub(crate) use tokenize::{Channel, Input, Tokenize, Vocabulary, What};

@@ -37,7 +37,7 @@ fn logits(asked: &Logits, given: Given) -> Result<(), Failure> {
     let unfinished = Unfinished::default();
     let at_the_end = unfinished.clone();
     let interrupts = Interrupts::install_tidying(move || at_the_end.remove_for_good())?;
-    let loaded = Loaded::open(&asked.engine, given)?;
+    let loaded = Loaded::open_for(&ids, &asked.engine, given)?;
     let spec = loaded.engine.spec();
     let began = Instant::now();
     let recording = Recording::create(&asked.out, spec, ids.len(), asked.hidden, &unfinished)?;

@@ -18,7 +18,7 @@ use crate::terminal::{self, Terminal};
 pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     let source = Source::read(&run.prompt)?;
     let interrupts = Interrupts::install()?;
-    let loaded = Loaded::open(&run.engine, given)?;
+    let loaded = Loaded::open_for(source.given_ids(), &run.engine, given)?;
     let (prompt, channel) = source.ids(&loaded)?;
     let terminal = Terminal::detect();
     let mut show = shown(&run, &loaded, channel, terminal)?;
@@ -64,6 +64,14 @@ impl Source {
             Prompt::Text(typed) => Source::Text(text(typed)?),
             Prompt::Chat(typed, style) => Source::Chat(request(text(typed)?, style)),
         })
+    }
+
+    /// The ids that were given as such.
+    fn given_ids(&self) -> &[u32] {
+        match self {
+            Source::Ids(ids) => ids,
+            Source::Text(_) | Source::Chat(_) => &[],
+        }
     }
 
     /// The ids, and the channel they leave open if they are a conversation.

@@ -68,8 +68,15 @@ fn an_empty_prompt_is_refused() {
 
 #[test]
 fn ids_outside_the_vocabulary_are_refused() {
-    let line = deltafin(&["run", "--prompt-ids", "1,2304", "--ids"]).refusal();
-    assert!(line.contains("2304"), "{line}");
+    let out = ["--out", "/no/such/folder/x"];
+    for args in [
+        &["run", "--prompt-ids", "1,2304", "--ids"][..],
+        &[&["eval", "logits", "--ids", "1,2304"], &out[..]].concat(),
+    ] {
+        let line = deltafin(args).refusal();
+        assert!(line.contains("2304") && line.contains("0 to 2303"), "{line}");
+        assert!(line.contains("deltafin tokenize"), "{line}");
+    }
     let line = deltafin(&["tokenize", "--model", "demo", "--decode", "1,2304"]).refusal();
     assert!(line.contains("2304"), "{line}");
 }
