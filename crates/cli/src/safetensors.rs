@@ -87,7 +87,7 @@ impl Writer {
         let mut place = unfinished.place();
         let begun = unnamed_beside(&path).and_then(|mut file| {
             *place = Some(file.path().to_owned());
-            file.write_all(&header)?;
+            file.as_file_mut().write_all(&header)?;
             file.as_file().set_len(total)?;
             Ok(file)
         });
@@ -116,7 +116,8 @@ impl Writer {
         let offset = (first * self.tensors[at].width * 4) as u64;
         assert!(offset + bytes.len() as u64 <= self.tensors[at].bytes(), "rows beyond the tensor");
         let place = SeekFrom::Start(self.starts[at] + offset);
-        let written = self.file.seek(place).and_then(|_| self.file.write_all(&bytes));
+        let file = self.file.as_file_mut();
+        let written = file.seek(place).and_then(|_| file.write_all(&bytes));
         written.map_err(|e| cannot_write(&self.path, &e))
     }
 
@@ -143,6 +144,9 @@ fn replaceable(path: &Path) -> Result<PathBuf, Error> {
         Err(e) if e.kind() == ErrorKind::NotFound => {
             return match path.is_symlink() {
                 true => Err(Error::other("it is a link that leads nowhere; give another name")),
+                false if !folder_of(path).is_dir() => {
+                    Err(Error::other("there is no such folder; make it, or give another name"))
+                }
                 false => Ok(path.to_owned()),
             };
         }
@@ -154,14 +158,21 @@ fn replaceable(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A new file under a name nobody else has, in the folder that `path` is in.
 fn unnamed_beside(path: &Path) -> Result<NamedTempFile, Error> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     builder.prefix(".").suffix(".partial");
     // As any file that a program makes; what the user masks is masked.
     builder.permissions(fs::Permissions::from_mode(0o666));
-    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
+    // The error itself names the file in the making, which nobody asked for.
+    builder.tempfile_in(folder_of(path)).map_err(|e| {
+        let kind = e.kind();
+        Error::new(kind, format!("{kind}; give a name in a folder that can be written"))
+    })
 }
 
 /// The header, length included, and where each tensor starts in the file.
@@ -250,6 +261,16 @@ mod tests {
             assert!(write_one(&at(odd)).is_err(), "{odd}");
         }
         assert!(at("dangling").is_symlink() && at("folder").is_dir());
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_named_as_it_was_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let lost = folder.path().join("no/out.st");
+        let said = write_one(&lost).unwrap_err().line().unwrap_or_default();
+        assert!(said.contains(lost.to_str().unwrap()) && said.contains("no such folder"), "{said}");
+        let error = unnamed_beside(&lost).unwrap_err().to_string();
+        assert!(!error.contains(".partial") && error.contains("can be written"), "{error}");
     }
 
     #[test]

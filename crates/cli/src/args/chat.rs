@@ -11,7 +11,7 @@ use super::size::Count;
 /// Lines are edited and remembered while the program runs; the state of the conversation is kept
 /// between turns. /help lists the commands. An interrupt stops the reply, the end of input the
 /// program. When standard input is not a terminal, every line of it is one turn, and answers
-/// alone are printed.
+/// alone are printed; a command that is refused is named, and the exit code is then 1.
 #[derive(Args, Debug)]
 pub(crate) struct ChatArgs {
     #[command(flatten)]

@@ -8,13 +8,13 @@ mod chat;
 mod engine;
 mod eval;
 mod ids;
+mod refusal;
 mod run;
 mod serve;
 mod size;
 mod tokenize;
 mod twins;
 
-use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -108,7 +108,7 @@ pub(crate) enum Command {
     Completions(clap_complete::Shell),
 }
 
-/// A refused combination of arguments, reported as the parser reports its own.
+/// A refused combination of arguments, reported as the parser's own refusals are.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -132,12 +132,15 @@ pub(crate) fn table() -> clap::Command {
 /// with exit code 2.
 pub(crate) fn parse() -> (Command, Given) {
     let matches = twins::without_empty(table()).try_get_matches();
-    let matches = matches.unwrap_or_else(|e| twins::named(e, &table()).exit());
+    let matches = matches.unwrap_or_else(|e| refusal::exit(&twins::named(e, &table())));
     let given = model_given(&matches);
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| refusal::exit(&e));
     match cli.command.meaning(given) {
-        Ok(command) => (command, given),
-        Err(Usage(message)) => table().error(ErrorKind::ArgumentConflict, message).exit(),
+        Ok(command) => {
+            twins::say_unknown(&table());
+            (command, given)
+        }
+        Err(Usage(message)) => refusal::exit_over(&message),
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     ignore_eos: bool,
 
-    /// Print the generated ids on one line instead of text
+    /// Print the generated ids on one line instead of text; with --json, leave the text null
     #[arg(long)]
     ids: bool,
 

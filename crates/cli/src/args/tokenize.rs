@@ -46,7 +46,7 @@ pub(crate) struct TokenizeArgs {
     render: bool,
 
     /// Turn ids into text; '-' reads them from standard input
-    #[arg(long, value_name = "IDS|-", num_args = 0.., conflicts_with_all = ["text", "parse"])]
+    #[arg(long, value_name = "IDS|-", num_args = 0.., conflicts_with = "parse")]
     decode: Option<Vec<String>>,
 
     /// Take a reply apart: text with spelled markers, or ids where all of it is a list of ids
@@ -182,10 +182,14 @@ fn typed(
         let is_stdin = path.as_os_str() == "-";
         return Ok(Some(if is_stdin { Input::Stdin } else { Input::File(path) }));
     }
-    let text = match decode {
-        Some(words) if words.is_empty() => None,
-        Some(words) => Some(ids_text(words.join(" "))?),
-        None => text,
+    let text = match (decode, text) {
+        (None, text) => text,
+        // After `--`, or in front of the flag, ids look like a text.
+        (Some(words), text) if words.is_empty() => text.map(ids_text).transpose()?,
+        (Some(words), None) => Some(ids_text(words.join(" "))?),
+        (Some(_), Some(_)) => {
+            return Err(Usage("give the ids to --decode in one place".to_owned()));
+        }
     };
     Ok(text.map(|text| if text == "-" { Input::Stdin } else { Input::Text(text) }))
 }

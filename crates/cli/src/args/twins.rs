@@ -7,6 +7,11 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command};
 
+use crate::terminal;
+
+/// What the names of all our variables begin with.
+const PREFIX: &str = "DELTAFIN_";
+
 /// An empty key is refused, not ignored: whoever sets one means to keep others out.
 const NEVER_EMPTY: &str = "api_keys";
 
@@ -23,6 +28,33 @@ pub(super) fn without_empty(table: Command) -> Command {
 
 fn is_empty(arg: &Arg) -> bool {
     arg.get_env().and_then(env::var_os).is_some_and(|value| value.is_empty())
+}
+
+/// Says which variables look like ours and are not: a misspelled one would otherwise be missed.
+pub(super) fn say_unknown(table: &Command) {
+    let set = env::vars_os().map(|(name, _)| name);
+    let names = unknown(table, set);
+    if !names.is_empty() {
+        let (names, plural) = (names.join(", "), if names.len() == 1 { "is" } else { "are" });
+        terminal::say(&format!(
+            "{names} {plural} ignored: no flag has such a variable; --help names those that count"
+        ));
+    }
+}
+
+/// Of the names given, sorted, those with our prefix that are in no row of the table.
+fn unknown(table: &Command, set: impl Iterator<Item = OsString>) -> Vec<String> {
+    let mut names: Vec<String> = set
+        .filter_map(|name| name.into_string().ok())
+        .filter(|name| name.starts_with(PREFIX) && !is_known(name, table))
+        .collect();
+    names.sort();
+    names
+}
+
+fn is_known(name: &str, table: &Command) -> bool {
+    let mut own = table.get_arguments().filter_map(Arg::get_env);
+    own.any(|known| known == name) || table.get_subcommands().any(|inner| is_known(name, inner))
 }
 
 /// A refused value with the variable it came from, where it was not typed.
@@ -54,4 +86,16 @@ fn variable_of(flag: &str, table: &Command) -> Option<String> {
     let variable = own.and_then(Arg::get_env).filter(|name| env::var_os(name).is_some());
     let inner = || table.get_subcommands().find_map(|inner| variable_of(flag, inner));
     variable.map(|name| name.to_string_lossy().into_owned()).or_else(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_s_variable_is_known_and_no_other() {
+        let known = ["DELTAFIN_MODEL", "DELTAFIN_ISA", "DELTAFIN_API_KEY", "HOME"];
+        let set = known.iter().chain(&["DELTAFIN_ZZZ", "DELTAFIN_THREAD"]).map(OsString::from);
+        assert_eq!(unknown(&super::super::table(), set), ["DELTAFIN_THREAD", "DELTAFIN_ZZZ"]);
+    }
 }

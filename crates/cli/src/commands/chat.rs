@@ -47,17 +47,26 @@ pub(crate) fn chat(chat: Chat, given: Given) -> Result<(), Failure> {
     if lines.is_interactive() {
         terminal::note("/help lists the commands, Ctrl-D ends");
     }
+    let mut refused = false;
     while let Some(line) = lines.next()? {
         match talk.line(&line) {
             Ok(true) => {}
             Ok(false) => break,
-            // A person can try something else; a script cannot.
-            Err(failure) if !lines.is_interactive() => return Err(failure),
             Err(failure @ Failure::ClosedPipe) => return Err(failure),
-            Err(failure) => failure.line().iter().for_each(|line| terminal::note(line)),
+            // A person can try something else. A script cannot, but what it asks for does not hang
+            // on a command that was misspelled.
+            Err(failure) if lines.is_interactive() || is_command(&line) => {
+                failure.line().iter().for_each(|line| terminal::note(line));
+                refused = true;
+            }
+            Err(failure) => return Err(failure),
         }
     }
-    Ok(())
+    if refused && !lines.is_interactive() { Err(Failure::Reported) } else { Ok(()) }
+}
+
+fn is_command(line: &str) -> bool {
+    line.starts_with('/') && !line.starts_with("//")
 }
 
 /// A conversation and the engine state that goes with it.

@@ -33,7 +33,8 @@ pub(crate) fn of_reply(answer: &Answer, generated: &Generated, summary: &Summary
     })
 }
 
-/// A plain continuation. Without a tokenizer there is no text, and `text` is null.
+/// A plain continuation, or any where ids are wanted instead of text: without a tokenizer there is
+/// no text, and `text` is null.
 pub(crate) fn of_text(
     tokenizer: Option<&Tokenizer>,
     generated: &Generated,

@@ -34,11 +34,14 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     let summary = Summary::new(&loaded.engine, 0, &generated.outcome.stats);
     if run.engine.json {
         let report = match (channel, loaded.tokenizer_if_any()) {
-            (Some(channel), Some(tokenizer)) => {
+            (Some(channel), Some(tokenizer)) if !run.ids => {
                 let answer = report::answer(tokenizer, channel, &generated)?;
                 report::of_reply(&answer, &generated, &summary)
             }
-            (_, tokenizer) => report::of_text(tokenizer, &generated, &summary)?,
+            (_, tokenizer) => {
+                let tokenizer = tokenizer.filter(|_| !run.ids);
+                report::of_text(tokenizer, &generated, &summary)?
+            }
         };
         terminal::print_line(&report.to_string())?;
     } else if run.engine.stats {

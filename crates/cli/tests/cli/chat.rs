@@ -78,10 +78,19 @@ fn quit_ends_and_help_helps() {
     assert_eq!(run.ok(), "");
 }
 
+/// The conversation goes on, and the exit code says that not all was done.
 #[test]
-fn unknown_commands_are_refused() {
-    let line = deltafin_on("/frobnicate\nHello!\n", &CHAT).refusal();
-    assert!(line.contains("'/frobnicate'") && line.contains("/help"), "{line}");
+fn a_refused_command_is_named_and_ends_nothing() {
+    for (command, named) in [
+        ("/frobnicate", "'/frobnicate'"),
+        ("/save", "needs a file name"),
+        ("/save /no/such/folder/talk.json", "/no/such/folder/talk.json"),
+    ] {
+        let run = deltafin_on(&format!("{command}\nHello!\n"), &CHAT);
+        assert_eq!(run.code, Some(1), "{run:?}");
+        assert!(run.err.contains(named) && run.err.lines().count() == 1, "{run:?}");
+        assert_eq!(run.out, deltafin_on("Hello!\n", &CHAT).ok());
+    }
 }
 
 /// A doubled slash says a slash.

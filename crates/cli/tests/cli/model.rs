@@ -93,6 +93,16 @@ fn a_refused_variable_is_named() {
     assert!(!typed.contains("DELTAFIN_THREADS"), "{typed}");
 }
 
+/// A misspelled variable would otherwise do nothing, and nobody would know.
+#[test]
+fn a_variable_that_no_flag_has_is_named() {
+    let ours = ["--model", "demo"];
+    let run = with(&[("DELTAFIN_THREAD", "1"), ("DELTAFIN_ISA", "scalar")], &ours);
+    assert!(run.err.starts_with("deltafin: DELTAFIN_THREAD is ignored"), "{run:?}");
+    assert_eq!(run.err.lines().count(), 1, "{run:?}");
+    assert_eq!(run.ok(), with(&[], &ours).ok());
+}
+
 #[test]
 fn what_setup_remembers_is_a_path_in_a_file() {
     let folder = tempfile::tempdir().expect("a folder");

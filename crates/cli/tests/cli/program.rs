@@ -40,12 +40,15 @@ impl Ran {
         line.unwrap_or_default().to_owned()
     }
 
-    /// What is said about misuse.
+    /// What is said about misuse: one line that ends with whose help to read.
     #[track_caller]
     pub(crate) fn usage(self) -> String {
         assert_eq!(self.code, Some(2), "{self:?}");
         assert_eq!(self.out, "", "{self:?}");
-        self.err
+        let line = self.err.strip_prefix("deltafin: ").and_then(|rest| rest.strip_suffix('\n'));
+        let line = line.unwrap_or_else(|| panic!("{self:?}"));
+        assert!(!line.contains('\n') && line.ends_with(" --help'"), "{self:?}");
+        line.to_owned()
     }
 }
 

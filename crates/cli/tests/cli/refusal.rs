@@ -27,11 +27,31 @@ fn misuse_exits_with_2() {
         (&["tokenize", "x", "--render"], "--chat"),
         (&["tokenize", "x", "--start", "think"], "--parse"),
         (&["tokenize", "--decode", "x"], "'x'"),
+        (&["tokenize", "--decode", "--", "x"], "'x'"),
+        (&["tokenize", "--decode", "1", "--", "2"], "in one place"),
+        (&["tokenize", "--decode", "1,2,,3"], "number 3 of the list is missing"),
+        (&["run", "--prompt-ids", "1,2,,3"], "number 3 of the list is missing"),
         (&["tokenize", "--model", "demo", "--tokenizer", ".", "x"], "--tokenizer"),
         (&["eval", "logits", "--ids", "1"], "--out"),
     ] {
         let said = deltafin(args).usage();
         assert!(said.contains(named), "{args:?}: {said}");
+    }
+}
+
+/// Also where the refusal is ours and not the parser's.
+#[test]
+fn misuse_points_at_the_help_of_its_command() {
+    for (args, command) in [
+        (&["run"][..], "run"),
+        (&["run", "--prompt", "x", "--no-thinking"], "run"),
+        (&["tokenize"], "tokenize"),
+        (&["eval", "logits", "--ids", "1"], "eval logits"),
+        (&["serve", "--json"], "serve"),
+        (&["run", "--prompt", "x", "--threads", "0"], "run"),
+    ] {
+        let said = deltafin(args).usage();
+        assert!(said.ends_with(&format!("; try 'deltafin {command} --help'")), "{said}");
     }
 }
 
@@ -68,15 +88,17 @@ fn an_empty_prompt_is_refused() {
 
 #[test]
 fn ids_outside_the_vocabulary_are_refused() {
-    let out = ["--out", "/no/such/folder/x"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("logits.safetensors");
     for args in [
         &["run", "--prompt-ids", "1,2304", "--ids"][..],
-        &[&["eval", "logits", "--ids", "1,2304"], &out[..]].concat(),
+        &["eval", "logits", "--ids", "1,2304", "--out", out.to_str().expect("UTF-8")],
     ] {
         let line = deltafin(args).refusal();
         assert!(line.contains("2304") && line.contains("0 to 2303"), "{line}");
         assert!(line.contains("deltafin tokenize"), "{line}");
     }
+    assert!(!out.exists());
     let line = deltafin(&["tokenize", "--model", "demo", "--decode", "1,2304"]).refusal();
     assert!(line.contains("2304"), "{line}");
 }

@@ -135,6 +135,12 @@ fn json_is_one_object_with_everything() {
         object["ids"].as_array().expect("ids").iter().map(ToString::to_string).collect();
     assert_eq!(printed.join(" ") + "\n", ids);
     assert_eq!(format!("{}\n", object["text"].as_str().expect("text")), deltafin(&args).ok());
+    for args in [&args[..], &["run", "--model", "demo", "--chat", "--prompt", "Hello!"]] {
+        let only_ids = deltafin(&[args, &["--ids", "--json"]].concat()).json();
+        let both = deltafin(&[args, &["--json"]].concat()).json();
+        assert!(only_ids["text"].is_null() && both["text"].is_string(), "{only_ids}");
+        assert_eq!((&only_ids["ids"], &only_ids["finish"]), (&both["ids"], &both["finish"]));
+    }
     assert_eq!(object["finish"], "length");
     let stats = &object["stats"];
     assert_eq!((&stats["prompt_tokens"], &stats["new_tokens"]), (&json!(6), &json!(3)));

@@ -102,6 +102,12 @@ fn one_at_a_time() {
         let args = [&["tokenize", "--model", "demo", "--decode"], words].concat();
         assert_eq!(deltafin(&args).ok(), "The capital of\n");
     }
+    let list = ids.to_string();
+    let france = list.as_str();
+    for args in [&["--decode", "--", france][..], &["--decode", "--", "-"], &[france, "--decode"]] {
+        let args = [&["tokenize", "--model", "demo"][..], args].concat();
+        assert_eq!(deltafin_on(france, &args).ok(), "The capital of France is\n", "{args:?}");
+    }
     let decode = ["tokenize", "--model", "demo", "--decode", "-"];
     assert_eq!(deltafin_on(&ids.to_string(), &decode).ok(), "The capital of France is\n");
 }
