@@ -59,6 +59,16 @@ pub enum Problem {
     TotalSize { wanted: u64, found: u64 },
 }
 
+impl Problem {
+    /// Whether it is about one tensor, so that many more like it may come from one cause.
+    pub fn is_of_a_tensor(&self) -> bool {
+        !matches!(
+            self,
+            Problem::Header { .. } | Problem::NoShard { .. } | Problem::TotalSize { .. }
+        )
+    }
+}
+
 /// The reasons to refuse a checkpoint, the first one at least.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {

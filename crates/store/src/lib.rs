@@ -24,6 +24,7 @@ mod open;
 mod store;
 
 pub use checkpoint::{Checkpoint, TokenizerFiles};
+pub use deltafin_checkpoint::Problem;
 pub use error::{OpenError, StoreError};
 pub use local::{LocalFile, LocalShards};
 pub use memory::{MemoryShards, ShardBytes};

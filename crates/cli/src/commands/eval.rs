@@ -2,6 +2,7 @@
 
 mod perplexity;
 mod recording;
+mod timing;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +13,13 @@ use serde_json::{Value, json};
 
 use self::perplexity::Surprise;
 use self::recording::Recording;
+use self::timing::Timing;
 use crate::args::{EngineArgs, Eval, Given, Logits, Ppl};
 use crate::failure::Failure;
 use crate::input;
 use crate::interrupt::Interrupts;
 use crate::load::Loaded;
 use crate::safetensors::{self, Unfinished};
-use crate::stats;
 use crate::terminal::{self, ProgressLine, Terminal, one_line};
 
 /// Does it.
@@ -49,15 +50,16 @@ fn logits(asked: &Logits, given: Given) -> Result<(), Failure> {
         return Err(Failure::Interrupted);
     }
     recorded?;
+    let timing = Timing::new(&loaded, ids.len(), began);
     let out = asked.out.display().to_string();
     let report = json!({
         "tokens": ids.len(),
         "vocab": spec.vocab,
         "layers": spec.layers.len(),
         "out": out,
-        "stats": timing(&loaded, ids.len(), began),
+        "stats": timing,
     });
-    say(&asked.engine, &report, || {
+    say(&asked.engine, &report, &timing, || {
         format!("logits of {} positions in {}", ids.len(), one_line(&out))
     })
 }
@@ -92,6 +94,7 @@ fn perplexity(asked: &Ppl, given: Given) -> Result<(), Failure> {
         return Err(Failure::Interrupted);
     }
     evaluated?;
+    let timing = Timing::new(&loaded, ids.len(), began);
     let nats = surprise.nats() / predicted as f64;
     let report = json!({
         "perplexity": nats.exp(),
@@ -99,9 +102,9 @@ fn perplexity(asked: &Ppl, given: Given) -> Result<(), Failure> {
         "tokens": ids.len(),
         "predicted": predicted,
         "bytes": text.len(),
-        "stats": timing(&loaded, ids.len(), began),
+        "stats": timing,
     });
-    say(&asked.engine, &report, || {
+    say(&asked.engine, &report, &timing, || {
         let perplexity = nats.exp();
         format!(
             "perplexity {perplexity:.4}: {nats:.4} nats per token over {predicted} predicted tokens"
@@ -110,30 +113,20 @@ fn perplexity(asked: &Ppl, given: Given) -> Result<(), Failure> {
 }
 
 /// Prints the report as JSON, or its words; and the timing where it was asked for.
-fn say(engine: &EngineArgs, report: &Value, words: impl FnOnce() -> String) -> Result<(), Failure> {
+fn say(
+    engine: &EngineArgs,
+    report: &Value,
+    timing: &Timing,
+    words: impl FnOnce() -> String,
+) -> Result<(), Failure> {
     if engine.json {
         return terminal::print_line(&report.to_string());
     }
     terminal::print_line(&words())?;
-    if let (true, Some(stats)) = (engine.stats, report["stats"].as_object()) {
-        stats.iter().for_each(|(name, value)| terminal::note(&format!("{name:<18} {value}")));
+    if engine.stats {
+        terminal::note(&timing.words());
     }
     Ok(())
-}
-
-fn timing(loaded: &Loaded, tokens: usize, began: Instant) -> Value {
-    let seconds = began.elapsed().as_secs_f64();
-    json!({
-        "seconds": seconds,
-        "tokens_per_second": tokens as f64 / seconds,
-        "peak_memory_bytes": stats::peak_memory_bytes(),
-        "weights": loaded.engine.residency().name(),
-        "recipe": loaded.engine.recipe(),
-        "device": "cpu",
-        "isa": loaded.engine.isa().name(),
-        "threads": loaded.engine.threads(),
-        "chunk": loaded.engine.chunk(),
-    })
 }
 
 /// Stops a pass before its next layer when interrupted.

@@ -2,7 +2,9 @@
 
 mod report;
 
-use deltafin_store::{Checkpoint, Inspection};
+use std::mem::{Discriminant, discriminant};
+
+use deltafin_store::{Checkpoint, Inspection, OpenError, Problem};
 
 use self::report::Report;
 use crate::args::{Given, ModelArg};
@@ -15,22 +17,25 @@ use crate::terminal::{self, one_line};
 pub(crate) fn inspect(typed: Option<ModelArg>, given: Given, json: bool) -> Result<(), Failure> {
     let model = model_choice::choose(typed, given)?;
     let (checkpoint, mut problems) = look(&model)?;
+    let mut note = |line: String| problems.push(Found { line, like: None });
     let report = checkpoint.as_ref().map(|checkpoint| {
         let tokenizer = load::tokenizer_of(checkpoint);
-        problems.extend(tokenizer.as_ref().err().map(|failure| match failure {
-            Failure::Fault(message) => message.clone(),
-            other => format!("{other:?}"),
-        }));
+        if let Err(failure) = &tokenizer {
+            note(match failure {
+                Failure::Fault(message) => message.clone(),
+                other => format!("{other:?}"),
+            });
+        }
         let tokenizer = tokenizer.ok().flatten();
-        problems
-            .extend(tokenizer.as_ref().and_then(|t| load::misfit(&load::declared(checkpoint), t)));
+        let misfit = tokenizer.as_ref().and_then(|t| load::misfit(&load::declared(checkpoint), t));
+        misfit.into_iter().for_each(&mut note);
         Report::new(checkpoint, tokenizer.as_ref())
     });
     if json {
         let whole = serde_json::json!({
             "model": model.to_string(),
             "checkpoint": report,
-            "problems": problems,
+            "problems": problems.iter().map(|found| &found.line).collect::<Vec<_>>(),
         });
         terminal::print_line(&whole.to_string())?;
     } else {
@@ -39,18 +44,37 @@ pub(crate) fn inspect(typed: Option<ModelArg>, given: Given, json: bool) -> Resu
     if problems.is_empty() { Ok(()) } else { Err(Failure::Reported) }
 }
 
+/// A problem in words.
+struct Found {
+    line: String,
+    /// Which problems it is like, where many tensors may have the same one.
+    like: Option<Discriminant<Problem>>,
+}
+
+impl Found {
+    fn new(error: &OpenError) -> Found {
+        let like = match error {
+            OpenError::Checkpoint { problem, .. } if problem.is_of_a_tensor() => {
+                Some(discriminant(&**problem))
+            }
+            _ => None,
+        };
+        Found { line: chain(error), like }
+    }
+}
+
 /// The checkpoint if it is whole, and why not if it is not.
-fn look(model: &Model) -> Result<(Option<Checkpoint>, Vec<String>), Failure> {
+fn look(model: &Model) -> Result<(Option<Checkpoint>, Vec<Found>), Failure> {
     match model {
         Model::Demo => Ok((Some(load::checkpoint(model)?), Vec::new())),
         Model::Directory(path) => {
             let Inspection { problems, checkpoint } = deltafin_store::inspect_dir(path);
-            Ok((checkpoint, problems.iter().map(|problem| chain(problem)).collect()))
+            Ok((checkpoint, problems.iter().map(Found::new).collect()))
         }
     }
 }
 
-fn words(model: &Model, report: Option<&Report>, problems: &[String]) -> String {
+fn words(model: &Model, report: Option<&Report>, problems: &[Found]) -> String {
     let mut text = format!("model         {}\n", one_line(&model.to_string()));
     if let Some(report) = report {
         text += &report.words();
@@ -59,8 +83,35 @@ fn words(model: &Model, report: Option<&Report>, problems: &[String]) -> String 
         0 => text += "problems      none\n",
         count => text += &format!("problems      {count}\n"),
     }
-    for problem in problems {
-        text += &format!("  {}\n", one_line(problem));
+    for line in summed_up(problems) {
+        text += &format!("  {}\n", one_line(&line));
     }
     text
+}
+
+/// Of problems that are like each other as many are shown one by one; the others are counted.
+const SHOWN: usize = 5;
+
+/// The problems, each kind where its first one stands: one wrong number in a configuration makes a
+/// line for every tensor.
+fn summed_up(problems: &[Found]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut seen = Vec::new();
+    for found in problems {
+        let Some(like) = found.like else {
+            lines.push(found.line.clone());
+            continue;
+        };
+        if seen.contains(&like) {
+            continue;
+        }
+        seen.push(like);
+        let alike = || problems.iter().filter(|other| other.like == Some(like));
+        lines.extend(alike().take(SHOWN).map(|found| found.line.clone()));
+        let more = alike().skip(SHOWN).count();
+        if more > 0 {
+            lines.push(format!("… and {more} more like these; --json lists them all"));
+        }
+    }
+    lines
 }

@@ -128,3 +128,13 @@ fn perplexity_needs_something_to_predict() {
     assert!(deltafin_on("", &args).refusal().contains("two tokens"));
     assert!(deltafin_on("a", &args).refusal().contains("two tokens"));
 }
+
+#[test]
+fn stats_are_in_words() {
+    let args = ["eval", "ppl", "--model", "demo", "--text", "-", "--stats"];
+    let run = deltafin_on("The capital of France is Paris.", &args);
+    for words in ["evaluation   ", "peak memory  ", "recipe       ", "machine      isa "] {
+        assert!(run.err.contains(words), "{words}: {run:?}");
+    }
+    assert!(!run.err.contains('"') && !run.err.contains("null"), "{run:?}");
+}

@@ -41,13 +41,43 @@ fn all_problems_are_listed() {
     assert!(object["checkpoint"].is_null());
 }
 
-#[test]
-fn a_cut_shard_is_named() {
+/// A copy of the miniature checkpoint.
+fn copy() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for file in std::fs::read_dir(deltafin_testkit::fixture("k3-micro")).expect("the fixture") {
         let file = file.expect("an entry");
         std::fs::copy(file.path(), folder.path().join(file.file_name())).expect("copied");
     }
+    folder
+}
+
+/// One wrong number makes a problem of every tensor: a few are shown, machines get all of them.
+#[test]
+fn problems_that_are_alike_are_summed_up() {
+    let folder = copy();
+    let path = folder.path().join("config.json");
+    let config = std::fs::read_to_string(&path).expect("read");
+    let mut config: serde_json::Value = serde_json::from_str(&config).expect("JSON");
+    let width = config["text_config"]["hidden_size"].as_u64().expect("a width");
+    config["text_config"]["hidden_size"] = (2 * width).into();
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::write(&path, config.to_string()).expect("written");
+    let model = folder.path().to_str().expect("UTF-8");
+
+    let object = deltafin(&["inspect", model, "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&object.out).expect("JSON");
+    let count = object["problems"].as_array().map_or(0, Vec::len);
+    assert!(count > 100, "{object}");
+    let text = deltafin(&["inspect", model]).out;
+    assert!(text.contains(&format!("problems      {count}\n")), "{text}");
+    assert!(text.contains(&format!("… and {} more like these", count - 5)), "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains("has shape")).count(), 5, "{text}");
+    assert!(text.contains("config.json") && text.contains("fetch"), "{text}");
+}
+
+#[test]
+fn a_cut_shard_is_named() {
+    let folder = copy();
     let shard = folder.path().join("model-00003-of-000012.safetensors");
     let bytes = std::fs::read(&shard).expect("read");
     std::fs::remove_file(&shard).expect("removed");
