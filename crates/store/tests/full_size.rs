@@ -7,77 +7,32 @@
 //! `scripts/check-open` does.
 #![allow(clippy::unwrap_used)]
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use deltafin_checkpoint::Span;
-use deltafin_checkpoint::write::{self, PlannedShard, PlannedTensor};
-use deltafin_spec::{Dtype, ExpertId, ExpertTensor, LayerId, ModelSpec, Shape, SpineTensor};
+use deltafin_spec::{ExpertId, ExpertTensor, LayerId, ModelSpec, SpineTensor};
 use deltafin_store::{open_dir, read_record, read_row};
+use deltafin_synth::{Content, Dimensions, Ended, Plan, Preset};
 
 const CHILD: &str = "DELTAFIN_TEST_OPEN_CHILD";
 const PEAK_LIMIT_KB: u64 = 300 * 1024;
 
-fn bf16(name: String, dims: &[u64]) -> PlannedTensor {
-    PlannedTensor { name, dtype: Dtype::Bf16, shape: Shape::new(dims).unwrap() }
-}
-
-/// The projector's shard and the vision tower's.
-fn vision() -> Vec<Vec<PlannedTensor>> {
-    let named = |name: &str, dims: &[u64]| bf16(name.to_owned(), dims);
-    let projector = vec![
-        named("mm_projector.proj.0.weight", &[4096, 4096]),
-        named("mm_projector.proj.2.weight", &[7168, 4096]),
-        named("mm_projector.post_norm.weight", &[7168]),
-    ];
-    let mut tower = vec![
-        named("vision_tower.patch_embed.proj.weight", &[1024, 3, 14, 14]),
-        named("vision_tower.patch_embed.pos_emb.weight", &[64, 64, 1024]),
-        named("vision_tower.encoder.final_layernorm.weight", &[1024]),
-    ];
-    let block: [(&str, &[u64]); 6] = [
-        ("norm0", &[1024]),
-        ("norm1", &[1024]),
-        ("wqkv", &[4608, 1024]),
-        ("wo", &[1024, 1536]),
-        ("mlp.fc0", &[4096, 1024]),
-        ("mlp.fc1", &[1024, 4096]),
-    ];
-    for number in 0..27 {
-        for (part, dims) in block {
-            let name = format!("vision_tower.encoder.blocks.{number}.{part}.weight");
-            tower.push(bf16(name, dims));
-        }
-    }
-    vec![projector, tower]
-}
-
-/// Writes header and length of a shard; gives the length.
-fn write_sparse(dir: &Path, shard: &PlannedShard) -> u64 {
-    let header = shard.header();
-    let len = header.len() as u64 + shard.data_bytes();
-    let mut file = File::create(dir.join(&shard.name)).unwrap();
-    file.write_all(&header).unwrap();
-    file.set_len(len).unwrap();
-    len
-}
-
 fn write_k3(dir: &Path) {
-    let spec = ModelSpec::k3();
-    let shards = write::layout(&spec, &vision());
+    let plan = Plan::new(&Dimensions::of(Preset::K3), 1).unwrap();
+    let shards = plan.shards();
     assert_eq!(shards.len(), 96);
     assert_eq!(shards.iter().map(|shard| shard.tensors.len()).sum::<usize>(), 497_220);
     assert_eq!(shards[1].header().len(), 8 + 818_696, "the released header of shard 2");
     assert_eq!(shards[1].name, "model-00002-of-000096.safetensors");
-    let bytes: u64 = shards.iter().map(|shard| write_sparse(dir, shard)).sum();
-    assert_eq!(bytes, 1_560_936_091_448, "the released shards' files");
-    let index = write::index_json(&shards);
+    assert_eq!(plan.bytes(), 1_560_936_091_448, "the released shards' files");
+    let ended = plan.write(dir, Content::Holes, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(ended, Ended::Complete);
+    let index = fs::metadata(dir.join("model.safetensors.index.json")).unwrap();
     assert_eq!(index.len(), 59_764_096, "the released index");
-    fs::write(dir.join("model.safetensors.index.json"), index).unwrap();
-    fs::write(dir.join("config.json"), write::config_json(&spec, &[163_586])).unwrap();
 }
 
 /// Runs the child with a descriptor limit, hard and soft.

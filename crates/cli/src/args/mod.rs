@@ -12,6 +12,7 @@ mod refusal;
 mod run;
 mod serve;
 mod size;
+mod synth;
 mod tokenize;
 mod twins;
 
@@ -27,6 +28,7 @@ pub(crate) use eval::{Eval, Logits, Ppl};
 pub(crate) use ids::{check as check_ids, parse_list};
 pub(crate) use run::{Prompt, Run};
 pub(crate) use serve::Serve;
+pub(crate) use synth::Synth;
 pub(crate) use tokenize::{Channel, Input, Tokenize, Vocabulary, What};
 
 const EXIT_CODES: &str = "\
@@ -51,6 +53,7 @@ enum Typed {
     Tokenize(tokenize::TokenizeArgs),
     Eval(eval::EvalArgs),
     Bench(bench::BenchArgs),
+    Synth(synth::SynthArgs),
     /// Print the manual page
     #[command(hide = true)]
     Man,
@@ -102,6 +105,8 @@ pub(crate) enum Command {
     Eval(Eval),
     /// Speed of the kernels.
     BenchKernels(BenchKernels),
+    /// A synthetic checkpoint.
+    Synth(Synth),
     /// The manual page.
     Man,
     /// A completion script.
@@ -168,6 +173,7 @@ impl Typed {
             Typed::Tokenize(args) => Command::Tokenize(args.meaning(given)?),
             Typed::Eval(args) => Command::Eval(args.meaning()),
             Typed::Bench(args) => Command::BenchKernels(args.meaning()),
+            Typed::Synth(args) => Command::Synth(args.meaning()),
             Typed::Man => Command::Man,
             Typed::Completions { shell } => Command::Completions(shell),
         })

@@ -8,6 +8,7 @@ mod inspect;
 mod report;
 mod run;
 mod serve;
+mod synth;
 mod tokenize;
 
 use crate::args::{self, Command, Given};
@@ -24,6 +25,7 @@ pub(crate) fn run(command: Command, given: Given) -> Result<(), Failure> {
         Command::Tokenize(tokenize) => tokenize::tokenize(tokenize, given),
         Command::Eval(eval) => eval::eval(eval, given),
         Command::BenchKernels(engine) => bench::kernels(&engine),
+        Command::Synth(synth) => synth::synth(&synth),
         Command::Man => manual_page(),
         Command::Completions(shell) => completions(shell),
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::program::{command, deltafin, ran};
 
 /// The commands with a help page.
-const PAGES: [&[&str]; 13] = [
+const PAGES: [&[&str]; 14] = [
     &[],
     &["run"],
     &["chat"],
@@ -17,6 +17,7 @@ const PAGES: [&[&str]; 13] = [
     &["eval", "ppl"],
     &["bench"],
     &["bench", "kernels"],
+    &["synth"],
     &["completions"],
     &["man"],
 ];

@@ -10,5 +10,6 @@ mod program;
 mod refusal;
 mod run;
 mod serve;
+mod synth;
 mod terminal;
 mod tokenize;

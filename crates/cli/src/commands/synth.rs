@@ -1,0 +1,55 @@
+//! `synth`: writes a checkpoint to measure with.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use deltafin_synth::{Ended, Plan, Progress};
+
+use crate::args::Synth;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::stats;
+use crate::terminal::{self, ProgressLine, Terminal, one_line};
+
+/// Does it.
+pub(crate) fn synth(asked: &Synth) -> Result<(), Failure> {
+    let plan = Plan::new(&asked.dimensions, asked.seed)?;
+    let interrupts = Interrupts::install()?.and_terminations()?;
+    let began = Instant::now();
+    let mut line = ProgressLine::new(Terminal::detect());
+    let interrupted = interrupts.begin();
+    let ended = plan.write(&asked.out, asked.content, &mut |at| {
+        line.update(|| words(at, began.elapsed().as_secs_f64()));
+        match interrupted.load(Ordering::SeqCst) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    drop(line);
+    interrupts.end();
+    match ended? {
+        Ended::Stopped => Err(Failure::Interrupted),
+        Ended::Complete => terminal::print_line(&format!(
+            "{}: {} shards, {}, seed {}",
+            one_line(&asked.out.display().to_string()),
+            plan.shards().len(),
+            stats::bytes(plan.bytes()),
+            asked.seed,
+        )),
+    }
+}
+
+fn words(at: Progress, seconds: f64) -> String {
+    let Progress { shards_done, shards, bytes_done, bytes } = at;
+    let shard = shards.min(shards_done + 1);
+    let rate = bytes_done as f64 / seconds.max(1e-3);
+    let left = (bytes - bytes_done) as f64 / rate.max(1.0);
+    format!(
+        "shard {shard} of {shards}, {} of {}, {}/s, {} left",
+        stats::bytes(bytes_done),
+        stats::bytes(bytes),
+        stats::bytes(rate as u64),
+        stats::seconds(left),
+    )
+}

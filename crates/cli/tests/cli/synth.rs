@@ -1,0 +1,52 @@
+//! `synth`, as it is typed.
+
+use std::fs;
+
+use crate::program::deltafin;
+
+fn folder() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("made").to_str().expect("UTF-8").to_owned();
+    (folder, out)
+}
+
+#[test]
+fn a_small_checkpoint_opens_and_runs() {
+    let (_folder, out) = folder();
+    let said = deltafin(&["synth", "--preset", "tiny", "--out", &out]).ok();
+    assert!(said.contains("7 shards"), "{said}");
+    let inspected = deltafin(&["inspect", &out]).ok();
+    assert!(inspected.contains('6'), "{inspected}");
+    let run = ["run", "--model", &out, "--prompt-ids", "1,2,3", "--ids", "--max-new", "4"];
+    let ids = deltafin(&[&run[..], &["--ignore-eos"]].concat()).ok();
+    assert_eq!(ids.split_whitespace().count(), 4, "{ids}");
+}
+
+#[test]
+fn overrides_change_the_dimensions() {
+    let (_folder, out) = folder();
+    let flags = ["--layers", "3", "--experts", "12", "--top-k", "3", "--vocab", "1K"];
+    deltafin(&[&["synth", "--preset", "tiny", "--sparse", "--out", &out][..], &flags].concat())
+        .ok();
+    let config = fs::read_to_string(format!("{out}/config.json")).expect("a configuration");
+    for field in [
+        "\"num_hidden_layers\": 3,",
+        "\"num_experts\": 12,",
+        "\"num_experts_per_token\": 3,",
+        "\"vocab_size\": 1024,",
+    ] {
+        assert!(config.contains(field), "{field} in {config}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_leaves_nothing() {
+    let (folder, out) = folder();
+    let line = deltafin(&["synth", "--out", &out, "--preset", "tiny", "--top-k", "65"]).refusal();
+    assert!(line.contains("num_experts_per_token is 65"), "{line}");
+    let taken = folder.path().to_str().expect("UTF-8");
+    fs::write(folder.path().join("letter"), "dear").expect("written");
+    let line = deltafin(&["synth", "--out", taken, "--preset", "tiny"]).refusal();
+    assert!(line.contains(taken) && line.contains("not empty"), "{line}");
+    assert!(!fs::exists(&out).expect("looked"), "no directory was made");
+}
