@@ -106,14 +106,20 @@ impl Arena {
     }
 
     /// From here to [`Arena::unpin`] every page stays the page it is.
-    #[cfg(test)]
+    #[cfg(any(test, target_os = "linux"))]
     pub(crate) fn pin(&self) {
         self.lock().pins += 1;
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, target_os = "linux"))]
     pub(crate) fn unpin(&self) {
         self.lock().pins -= 1;
+    }
+
+    /// Where a byte of it is, to register.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn address(&self, start: usize) -> std::ptr::NonNull<u8> {
+        self.map.at(start)
     }
 
     fn give(&self, range: Range<usize>) {

@@ -124,4 +124,10 @@ impl Part {
         // out of reach until all parts are back.
         unsafe { std::slice::from_raw_parts_mut(start, self.range.len()) }
     }
+
+    /// The arena it is in, and where.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn place(&self) -> (&Arc<Arena>, usize) {
+        (&self.arena, self.range.start)
+    }
 }

@@ -24,6 +24,8 @@ mod open;
 mod queue;
 mod report;
 mod threads;
+#[cfg(target_os = "linux")]
+mod uring;
 
 use std::ops::Deref;
 

@@ -8,9 +8,11 @@ use deltafin_checkpoint::{ShardId, Span};
 use thiserror::Error;
 
 use super::direct::read_run;
-use super::layout::Cursor;
+use super::layout::{Cursor, Run};
 use super::queue::{Limits, Queue};
 use super::threads::{self, Shared, Way};
+#[cfg(target_os = "linux")]
+use super::uring::{self, Bell, Started};
 use super::{Class, DriveReport, IoMode, Landing, Reader, ReaderReport, Ticket, room_for};
 use crate::arena::{Arena, PAGE_BYTES, Slab};
 use crate::store::check_span;
@@ -95,6 +97,7 @@ pub fn open_reader_tuned(
 /// What every drive of a reader stands on.
 struct Ground<'a> {
     store: Arc<dyn Store>,
+    #[cfg_attr(target_os = "macos", allow(dead_code))] // only rings register memory
     arenas: &'a [Arc<Arena>],
     landing: Arc<dyn Landing>,
     tuning: Tuning,
@@ -133,14 +136,30 @@ impl Ground<'_> {
         Ok(drive)
     }
 
+    #[cfg(target_os = "linux")]
     fn ring(&self, shard: ShardId) -> Result<Drive, ReaderError> {
-        let refused = |reason: &str| ReaderError::Refused {
-            file: self.name(shard),
-            mode: IoMode::Uring,
-            reason: reason.to_owned(),
-        };
-        let _ = self.arenas;
-        Err(refused("this build reads on threads only"))
+        let refused = |reason: String| self.refused(shard, IoMode::Uring, reason);
+        let run = self.page(shard, IoMode::Uring)?.map(|(_, run)| run);
+        let bell = Arc::new(Bell::new().map_err(|error| refused(error.to_string()))?);
+        let depth = self.tuning.depth.max(1);
+        let ring = Arc::clone(&bell);
+        let shared = self.shared(PAGE_BYTES as u64, depth).with_bell(move || ring.ring());
+        let shared = Arc::new(shared);
+        let Started { thread, registered } =
+            uring::start(&shared, &bell, self.arenas, depth, run).map_err(refused)?;
+        let mut how = "io_uring, O_DIRECT".to_owned();
+        if !self.arenas.is_empty() && registered.is_ok() {
+            how.push_str(", registered buffers");
+        }
+        let unregistered = |error| format!("memory for reads is not registered ({error})");
+        let (file, mode, threads) = (self.name(shard), IoMode::Uring, vec![thread]);
+        let notice = registered.err().map(unregistered);
+        Ok(Drive { file, mode, how, notice, shared, threads })
+    }
+
+    #[cfg(target_os = "macos")]
+    fn ring(&self, shard: ShardId) -> Result<Drive, ReaderError> {
+        Err(self.refused(shard, IoMode::Uring, "macOS has no io_uring".to_owned()))
     }
 
     fn direct(&self, shard: ShardId) -> Result<Drive, ReaderError> {
@@ -159,39 +178,50 @@ impl Ground<'_> {
             IoMode::Direct => (Way::Direct, PAGE_BYTES as u64),
             _ => (Way::Buffered, 1),
         };
-        let limits = self.limits(align, self.tuning.threads);
-        let landing = Arc::clone(&self.landing);
-        let shared = Shared::new(Queue::new(limits), Arc::clone(&self.store), landing);
-        let shared = Arc::new(shared);
-        let threads = threads::start(&shared, way, self.tuning.threads)
+        let count = self.tuning.threads.max(1);
+        let shared = Arc::new(self.shared(align, count));
+        let threads = threads::start(&shared, way, count)
             .map_err(|error| ReaderError::Thread { reason: error.to_string() })?;
         Ok(Drive { file: self.name(shard), mode, how, notice: None, shared, threads })
     }
 
-    fn limits(&self, align: u64, depth: usize) -> Limits {
-        let chunk_bytes = self.tuning.chunk_bytes.max(1).next_multiple_of(PAGE_BYTES) as u64;
-        let depth = depth.max(1);
+    fn shared(&self, align: u64, depth: usize) -> Shared {
+        let chunk_bytes = self.tuning.chunk_bytes.clamp(1, 1 << 30).next_multiple_of(PAGE_BYTES);
         let idle_depth = self.tuning.idle_depth.clamp(1, depth);
-        Limits { align, chunk_bytes, depth, idle_depth }
+        let limits = Limits { align, chunk_bytes: chunk_bytes as u64, depth, idle_depth };
+        let landing = Arc::clone(&self.landing);
+        Shared::new(Queue::new(limits), Arc::clone(&self.store), landing)
+    }
+
+    fn refused(&self, shard: ShardId, mode: IoMode, reason: String) -> ReaderError {
+        ReaderError::Refused { file: self.name(shard), mode, reason }
     }
 
     /// One real transfer past the page cache: what is documented to work and what does are two
     /// things, between all file systems there are.
     fn probe(&self, shard: ShardId) -> Result<(), ReaderError> {
-        let mode = IoMode::Direct;
+        let refused = |reason: String| self.refused(shard, IoMode::Direct, reason);
+        let Some((file, run)) = self.page(shard, IoMode::Direct)? else { return Ok(()) };
+        let arena = Arena::new(PAGE_BYTES).map_err(|error| refused(error.to_string()))?;
+        let slab = arena.take(run.len);
+        let mut slab = slab.ok_or_else(|| refused("no memory for a transfer".to_owned()))?;
+        let (outcome, _) = read_run(file, run, slab.bytes_mut());
+        outcome.map(|_| ()).map_err(|error| refused(error.to_string()))
+    }
+
+    /// A page to try, of a file on the drive that this shard is on, if one has any.
+    fn page(
+        &self,
+        shard: ShardId,
+        mode: IoMode,
+    ) -> Result<Option<(LocalFile<'_>, Run)>, ReaderError> {
         let no_file = || ReaderError::NoFile { file: self.name(shard), mode };
         let device = self.store.file(shard).ok_or_else(no_file)?.device();
-        let refused =
-            |reason: String| ReaderError::Refused { file: self.name(shard), mode, reason };
-        let Some((shard, file)) = self.not_empty(device) else { return Ok(()) };
-        let len = self.store.shards()[shard.index()].len.min(PAGE_BYTES as u64);
-        let arena = Arena::new(PAGE_BYTES).map_err(|error| refused(error.to_string()))?;
-        let mut slab = arena.take(PAGE_BYTES).expect("an arena has a page");
-        let span = Span::new(shard, 0, len).expect("a page at the front");
-        let run = Cursor::default().next(&[span], PAGE_BYTES as u64, PAGE_BYTES as u64);
-        let Some(run) = run else { return Ok(()) };
-        let (outcome, _) = read_run(file, run, &mut slab.bytes_mut()[..PAGE_BYTES]);
-        outcome.map(|_| ()).map_err(|error| refused(error.to_string()))
+        let Some((shard, file)) = self.not_empty(device) else { return Ok(None) };
+        let page = PAGE_BYTES as u64;
+        let span = Span::new(shard, 0, self.store.shards()[shard.index()].len.min(page));
+        let run = span.and_then(|span| Cursor::default().next(&[span], page, page));
+        Ok(run.map(|run| (file, run)))
     }
 
     /// A file on this drive with something to read in it.

@@ -74,6 +74,14 @@ pub(super) struct Chunk {
     pub(super) part: Part,
 }
 
+#[cfg(target_os = "linux")]
+impl Chunk {
+    /// One that belongs to no read of a queue.
+    pub(super) fn alone(run: Run, part: Part) -> Chunk {
+        Chunk { read: usize::MAX, run, part }
+    }
+}
+
 /// A read that is over, to be told outside the lock.
 pub(super) struct Over {
     ticket: Ticket,

@@ -14,13 +14,21 @@ use crate::{Store, StoreError};
 pub(super) struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
+    /// What else to call when something changed.
+    bell: Option<Box<dyn Fn() + Send + Sync>>,
     pub(super) store: Arc<dyn Store>,
     pub(super) landing: Arc<dyn Landing>,
 }
 
 impl Shared {
     pub(super) fn new(queue: Queue, store: Arc<dyn Store>, landing: Arc<dyn Landing>) -> Shared {
-        Shared { queue: Mutex::new(queue), wake: Condvar::new(), store, landing }
+        Shared { queue: Mutex::new(queue), wake: Condvar::new(), bell: None, store, landing }
+    }
+
+    /// For threads that wait for something else than [`Shared::wait`].
+    #[cfg(target_os = "linux")]
+    pub(super) fn with_bell(self, bell: impl Fn() + Send + Sync + 'static) -> Shared {
+        Shared { bell: Some(Box::new(bell)), ..self }
     }
 
     /// A thread that panicked cannot have left the queue half changed.
@@ -35,6 +43,9 @@ impl Shared {
     /// Something changed that a thread may wait for.
     pub(super) fn wake(&self) {
         self.wake.notify_all();
+        if let Some(ring) = &self.bell {
+            ring();
+        }
     }
 }
 

@@ -136,3 +136,9 @@ fn direct_files() {
 fn buffered_memory() {
     check(&in_memory(&shards()), IoMode::Buffered);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ring_files() {
+    on_files(IoMode::Uring);
+}
