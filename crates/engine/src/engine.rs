@@ -2,25 +2,28 @@
 
 use crate::memory::usable_bytes;
 use crate::options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
-use crate::weights::{LoadedWeights, Residency};
+use crate::weights::StreamedWeights;
 use crate::{EngineError, Session};
 use deltafin_kernels::{Isa, IsaKind, Kernels};
 use deltafin_model::{Forward, State, Weights};
 use deltafin_pool::Pool;
 use deltafin_spec::ModelSpec;
 use deltafin_store::Checkpoint;
+use deltafin_store::drive::IoMode;
+use deltafin_stream::Layout;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A model with its arithmetic and weights, ready for sessions. `W` is where weights come from;
-/// only tests use another source than [`LoadedWeights`].
-pub struct Engine<W = LoadedWeights> {
+/// only tests use another source than [`StreamedWeights`].
+pub struct Engine<W = StreamedWeights> {
     spec: ModelSpec,
     kernels: Kernels,
     weights: W,
     stop_ids: Vec<u32>,
     chunk: usize,
     context: usize,
+    turn: Mutex<()>,
 }
 
 impl Engine {
@@ -29,12 +32,8 @@ impl Engine {
         let stop_ids = checkpoint.stop_ids();
         let spec = checkpoint.spec().clone();
         settle(&spec, &options)?;
-        Engine::with_weights(spec, LoadedWeights::load(checkpoint)?, stop_ids, options)
-    }
-
-    /// Whether the weights are held in memory or read as they are needed.
-    pub fn residency(&self) -> Residency {
-        self.weights.residency()
+        let weights = StreamedWeights::open(checkpoint, Layout::everything(&spec), IoMode::Auto)?;
+        Engine::with_weights(spec, weights, stop_ids, options)
     }
 }
 
@@ -48,7 +47,7 @@ impl<W: Weights> Engine<W> {
     ) -> Result<Engine<W>, EngineError> {
         let Settled { isa, threads, context, chunk } = settle(&spec, &options)?;
         let kernels = Kernels::new(isa, Arc::new(Pool::new(threads)));
-        Ok(Engine { spec, kernels, weights, stop_ids, chunk, context })
+        Ok(Engine { spec, kernels, weights, stop_ids, chunk, context, turn: Mutex::default() })
     }
 
     /// The model's dimensions.
@@ -94,6 +93,11 @@ impl<W: Weights> Engine<W> {
     /// A new, empty sequence.
     pub fn session(&self) -> Session<'_, W> {
         Session::new(self)
+    }
+
+    /// Weights serve one pass at a time. A pass that panicked has left nothing that the next minds.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn forward(&self) -> Forward<'_, W> {

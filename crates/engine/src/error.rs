@@ -1,9 +1,9 @@
 //! What can go wrong between ids and ids.
 
 use crate::options::MOST_THREADS;
-use crate::weights::LoadError;
 use deltafin_kernels::UnsupportedIsa;
 use deltafin_model::StepError;
+use deltafin_stream::StreamError;
 use std::error::Error;
 use std::fmt;
 
@@ -55,7 +55,7 @@ pub enum EngineError {
     },
     /// The weights could not be loaded.
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Load(#[from] StreamError),
     /// A pass stopped.
     #[error(transparent)]
     Step(StepError<WeightsError>),

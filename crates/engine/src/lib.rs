@@ -21,5 +21,7 @@ pub use error::{EngineError, WeightsError};
 pub use generate::{Finish, Limits, Listener, Outcome, Stats, generate};
 pub use memory::peak_resident_bytes;
 pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
+pub use deltafin_store::drive::IoMode;
+pub use deltafin_stream::{Counters, Layout, Prefetch, StreamError, Use};
 pub use session::{Flow, Progress, Session};
-pub use weights::{LoadError, LoadedWeights, Residency};
+pub use weights::StreamedWeights;

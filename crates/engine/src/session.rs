@@ -1,7 +1,7 @@
 //! One sequence on an engine.
 
-use crate::{Engine, EngineError, LoadedWeights};
-use deltafin_model::{Observer, State, StepError, Weights, Workspace};
+use crate::{Engine, EngineError, StreamedWeights};
+use deltafin_model::{Lease, Observer, State, StepError, Weights, Workspace};
 use deltafin_spec::LayerId;
 use std::ops::ControlFlow;
 
@@ -30,7 +30,7 @@ pub enum Flow {
 }
 
 /// One sequence: its ids, its state, and the logits after its last id.
-pub struct Session<'e, W: Weights = LoadedWeights> {
+pub struct Session<'e, W: Weights = StreamedWeights> {
     engine: &'e Engine<W>,
     state: State,
     workspace: Workspace,
@@ -97,11 +97,12 @@ impl<'e, W: Weights> Session<'e, W> {
         let (mut rows_done, rows_total) = (0, ids.len());
         for piece in ids.chunks(self.engine.chunk()) {
             let rows_running = piece.len();
+            let last = rows_done + rows_running == rows_total;
             let mut watch = Watch(|layer: LayerId| {
                 let layer = layer.index();
                 progress(Progress { rows_done, rows_running, rows_total, layer, layers })
             });
-            let run = self.pass(piece, &mut watch);
+            let run = self.pass(piece, last, &mut watch);
             if let Some(Flow::Interrupted) = self.settle(run)? {
                 return Ok(Flow::Interrupted);
             }
@@ -115,7 +116,7 @@ impl<'e, W: Weights> Session<'e, W> {
     /// Takes in one id.
     pub fn advance(&mut self, id: u32) -> Result<(), EngineError> {
         self.check_room(1)?;
-        let run = self.pass(&[id], &mut deltafin_model::Silent).and_then(|()| self.last_logits());
+        let run = self.pass(&[id], true, &mut deltafin_model::Silent).and_then(|()| self.last_logits());
         self.settle(run).map(|_| ())
     }
 
@@ -147,16 +148,17 @@ impl<'e, W: Weights> Session<'e, W> {
         let mut first = 0;
         for piece in ids.chunks(self.engine.chunk()) {
             pass(first);
-            let mut run = self.pass(piece, observer);
-            for start in (0..piece.len()).step_by(LOGIT_ROWS) {
-                let rows = start..piece.len().min(start + LOGIT_ROWS);
-                let out = &mut buffer[..rows.len() * vocab];
-                run = run.and_then(|()| {
-                    self.engine.forward().logits(rows, &mut self.workspace, out)?;
+            let run = self.pass(piece, true, observer).and_then(|()| {
+                let (forward, rows) = (self.engine.forward(), 0..piece.len());
+                let head = forward.head()?;
+                for start in rows.clone().step_by(LOGIT_ROWS) {
+                    let rows = start..rows.end.min(start + LOGIT_ROWS);
+                    let out = &mut buffer[..rows.len() * vocab];
+                    forward.logits(head.view(), rows, &mut self.workspace, out)?;
                     logits(first + start, out);
-                    Ok(())
-                });
-            }
+                }
+                Ok(())
+            });
             if let Some(Flow::Interrupted) = self.settle(run)? {
                 return Ok(Flow::Interrupted);
             }
@@ -184,8 +186,10 @@ impl<'e, W: Weights> Session<'e, W> {
         if prompt > context { Err(EngineError::PromptTooLong { prompt, context }) } else { Ok(()) }
     }
 
-    fn pass(&mut self, ids: &[u32], observer: &mut dyn Observer) -> StepResult<W> {
-        self.engine.forward().run(ids, &mut self.state, &mut self.workspace, observer)?;
+    fn pass(&mut self, ids: &[u32], head: bool, observer: &mut dyn Observer) -> StepResult<W> {
+        let _turn = self.engine.turn();
+        let (state, workspace) = (&mut self.state, &mut self.workspace);
+        self.engine.forward().run(ids, head, state, workspace, observer)?;
         self.ids.extend_from_slice(ids);
         Ok(())
     }
@@ -194,7 +198,9 @@ impl<'e, W: Weights> Session<'e, W> {
     fn last_logits(&mut self) -> StepResult<W> {
         let rows = self.workspace.last_hidden().len() / self.engine.spec().hidden;
         self.logits.resize(self.engine.spec().vocab, 0.0);
-        self.engine.forward().logits(rows - 1..rows, &mut self.workspace, &mut self.logits)
+        let forward = self.engine.forward();
+        let head = forward.head()?;
+        forward.logits(head.view(), rows - 1..rows, &mut self.workspace, &mut self.logits)
     }
 
     /// Empties the session when a pass did not complete, so that the next one starts clean.

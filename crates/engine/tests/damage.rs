@@ -2,7 +2,7 @@
 //! next request starts clean.
 #![allow(clippy::unwrap_used)]
 
-use deltafin_engine::{Engine, EngineError, EngineOptions, Residency, Session};
+use deltafin_engine::{Engine, EngineError, EngineOptions, IoMode, Layout, Session, StreamedWeights};
 use deltafin_model::{Expert, Weights};
 use deltafin_spec::{ExpertId, ExpertTensor, GlobalTensor, LayerId, SpineTensor, TensorId};
 use deltafin_testkit::{Golden, fixture, open};
@@ -140,13 +140,21 @@ fn a_scale_that_means_nan_names_the_expert() {
     }
 }
 
+/// Every weight is read whenever it is needed.
+fn nothing_stays(checkpoint: &deltafin_store::Checkpoint) -> Layout {
+    let everything = Layout::everything(checkpoint.spec());
+    let resident = vec![false; everything.resident.len()];
+    Layout { resident, stream_bytes: 4 << 20, expert_slots: 4, cache: false, ..everything }
+}
+
 #[test]
 fn a_shard_cut_in_use_is_an_error_with_its_name_and_the_engine_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     damage(dir.path(), spine(1, SpineTensor::InputNorm), &[]);
     let checkpoint = deltafin_store::open_dir(dir.path()).unwrap();
     let spec = checkpoint.spec().clone();
-    let weights = deltafin_engine::LoadedWeights::load_as(checkpoint, Residency::Drive).unwrap();
+    let layout = nothing_stays(&checkpoint);
+    let weights = StreamedWeights::open(checkpoint, layout, IoMode::Auto).unwrap();
     let engine = Engine::with_weights(spec, weights, vec![], EngineOptions::default()).unwrap();
     let mut session = engine.session();
     let ids = long_prompt();
@@ -191,6 +199,14 @@ impl<W: Weights> Weights for FailsOnce<W> {
         = W::Tail<'a>
     where
         W: 'a;
+    type Head<'a>
+        = W::Head<'a>
+    where
+        W: 'a;
+
+    fn begin(&self, pass: deltafin_model::PassPlan) {
+        self.inner.begin(pass);
+    }
 
     fn embed(&self, id: u32, out: &mut [f32]) -> Result<(), Unplugged> {
         self.inner.embed(id, out).map_err(|_| Unplugged)
@@ -202,6 +218,14 @@ impl<W: Weights> Weights for FailsOnce<W> {
 
     fn tail(&self) -> Result<W::Tail<'_>, Unplugged> {
         self.inner.tail().map_err(|_| Unplugged)
+    }
+
+    fn head(&self) -> Result<W::Head<'_>, Unplugged> {
+        self.inner.head().map_err(|_| Unplugged)
+    }
+
+    fn demand(&self, layer: LayerId, ids: &[ExpertId]) {
+        self.inner.demand(layer, ids);
     }
 
     fn experts(
@@ -226,7 +250,8 @@ fn after_a_failed_read_the_next_request_starts_clean() {
     let clean = |calls_left| {
         let checkpoint = open("k3-micro");
         let spec = checkpoint.spec().clone();
-        let inner = deltafin_engine::LoadedWeights::load(checkpoint).unwrap();
+        let layout = nothing_stays(&checkpoint);
+        let inner = StreamedWeights::open(checkpoint, layout, IoMode::Auto).unwrap();
         let weights = FailsOnce { inner, calls_left: Cell::new(calls_left) };
         Engine::with_weights(spec, weights, vec![], EngineOptions::default()).unwrap()
     };

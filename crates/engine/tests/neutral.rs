@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used)]
 
 use deltafin_engine::{
-    Engine, EngineOptions, IsaKind, LoadedWeights, ModelSpec, Residency, Session,
+    Engine, EngineOptions, IoMode, IsaKind, Layout, ModelSpec, Prefetch, Session, StreamedWeights,
 };
 use deltafin_kernels::Isa;
 use deltafin_model::Weights;
+use deltafin_store::Checkpoint;
 use deltafin_testkit::{DemoGolden, Golden, Shuffled, open};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -61,16 +62,22 @@ fn trace<W: Weights>(session: &mut Session<'_, W>, prompt: &[u32], feed: Feed) -
     trace
 }
 
-/// An opened checkpoint with its weights in memory, for all settings to share.
+/// An opened checkpoint with its weights, for several settings to share.
 struct Model {
     spec: ModelSpec,
-    weights: LoadedWeights,
+    weights: StreamedWeights,
 }
 
+/// With everything in memory.
 fn load(checkpoint: &str) -> Model {
     let checkpoint = open(checkpoint);
+    let layout = Layout::everything(checkpoint.spec());
+    load_as(checkpoint, layout, IoMode::Auto)
+}
+
+fn load_as(checkpoint: Checkpoint, layout: Layout, mode: IoMode) -> Model {
     let spec = checkpoint.spec().clone();
-    Model { spec, weights: LoadedWeights::load_as(checkpoint, Residency::Memory).unwrap() }
+    Model { spec, weights: StreamedWeights::open(checkpoint, layout, mode).unwrap() }
 }
 
 fn run(model: &Model, prompt: &[u32], setting: Setting) -> Trace {
@@ -148,15 +155,54 @@ fn the_demo_model_is_one_text() {
     check("demo", &longest.ids);
 }
 
-#[test]
-fn weights_read_when_needed_are_the_weights_held_in_memory() {
-    let golden = Golden::load("k3-micro");
-    let prompt = long_prompt(&golden);
+/// How memory is divided: from the least that works to everything.
+fn layouts(spec: &ModelSpec, largest_unit: usize) -> Vec<Layout> {
+    let everything = Layout::everything(spec);
+    let units = everything.resident.len();
+    let mut all = Vec::new();
+    for (resident, slots) in [(0, 1), (0, spec.moe.top_k), (2, 7), (3, 40), (1, usize::MAX)] {
+        for cache in [false, true] {
+            all.push(Layout {
+                // Every `resident`-th unit stays.
+                resident: (0..units).map(|u| resident > 0 && u % resident == 0).collect(),
+                stream_bytes: largest_unit * (1 + slots % 3),
+                expert_slots: slots.min(everything.expert_slots),
+                cache,
+                prefetch: Prefetch::Off,
+            });
+        }
+    }
+    all.push(everything);
+    all
+}
+
+fn check_memory(name: &str, prompt: &[u32]) {
     let setting =
-        Setting { isa: Isa::best().kind(), threads: 2, feed: Feed::Chunks(64), shuffle: false };
-    let held = run(&load("k3-micro"), &prompt, setting);
-    let checkpoint = open("k3-micro");
-    let spec = checkpoint.spec().clone();
-    let weights = LoadedWeights::load_as(checkpoint, Residency::Drive).unwrap();
-    assert!(run(&Model { spec, weights }, &prompt, setting) == held);
+        Setting { isa: Isa::best().kind(), threads: 2, feed: Feed::Chunks(48), shuffle: false };
+    let wanted = run(&load(name), prompt, setting);
+    let checkpoint = open(name);
+    let largest_unit = deltafin_stream::largest_unit_room(&checkpoint.catalog);
+    for layout in layouts(checkpoint.spec(), largest_unit) {
+        for prefetch in Prefetch::ALL {
+            for mode in [IoMode::Auto, IoMode::Direct, IoMode::Buffered] {
+                let layout = Layout { prefetch, ..layout.clone() };
+                let at = format!("{name} {layout:?} {mode:?}");
+                let model = load_as(checkpoint.clone(), layout, mode);
+                for shuffle in [false, true] {
+                    let got = run(&model, prompt, Setting { shuffle, ..setting });
+                    assert!(got == wanted, "{at} shuffle {shuffle}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_drives_and_guesses_are_neutral_on_k3_micro() {
+    check_memory("k3-micro", &long_prompt(&Golden::load("k3-micro")));
+}
+
+#[test]
+fn memory_drives_and_guesses_are_neutral_on_k3_calm() {
+    check_memory("k3-calm", &long_prompt(&Golden::load("k3-calm")));
 }

@@ -16,8 +16,8 @@
 
 use crate::weights::{Attention, Ffn, LayerView, Lease, ResidualMix, TailView, Vector};
 use crate::workspace::{ROW_BLOCK, Workspace, sized};
-use crate::{LayerState, Observer, Place, State, StepError, Tap, Weights};
-use deltafin_kernels::{Kernels, Product, add, all_finite, attention_residual, multiply};
+use crate::{LayerState, Observer, PassPlan, Place, State, StepError, Tap, Weights};
+use deltafin_kernels::{Kernels, Matrix, Product, add, all_finite, attention_residual, multiply};
 use deltafin_spec::{LayerId, ModelSpec};
 use std::ops::Range;
 
@@ -35,17 +35,20 @@ pub struct Forward<'a, W> {
 pub(crate) type Step<E> = Result<(), StepError<E>>;
 
 impl<W: Weights> Forward<'_, W> {
-    /// Advances `state` by `ids` and leaves their final hidden rows in `ws`.
+    /// Advances `state` by `ids` and leaves their final hidden rows in `ws`. `head` says whether
+    /// [`Forward::logits`] will follow; it may either way.
     ///
     /// On an error the state holds part of the pass and must be cleared or replaced.
     pub fn run(
         &self,
         ids: &[u32],
+        head: bool,
         state: &mut State,
         ws: &mut Workspace,
         observer: &mut dyn Observer,
     ) -> Step<W::Error> {
         self.admit(ids, state)?;
+        self.weights.begin(PassPlan { rows: ids.len(), head });
         self.embed(ids, ws)?;
         ws.block_count = 0;
         for layer in self.spec.layer_ids() {
@@ -61,17 +64,22 @@ impl<W: Weights> Forward<'_, W> {
         Ok(())
     }
 
+    /// The output head, to be handed to [`Forward::logits`] as often as needed.
+    pub fn head(&self) -> Result<W::Head<'_>, StepError<W::Error>> {
+        self.weights.head().map_err(StepError::Weights)
+    }
+
     /// Writes the logits (`[rows, vocab]`) of `rows` of the last pass.
     pub fn logits(
         &self,
+        head: Matrix<'_>,
         rows: Range<usize>,
         ws: &mut Workspace,
         out: &mut [f32],
     ) -> Step<W::Error> {
         let hidden = self.spec.hidden;
-        let tail = self.weights.tail().map_err(StepError::Weights)?;
         let x = &ws.last[rows.start * hidden..rows.end * hidden];
-        self.kernels.products(&mut ws.scratch, &mut [Product { w: tail.view().head, x, y: out }]);
+        self.kernels.products(&mut ws.scratch, &mut [Product { w: head, x, y: out }]);
         if all_finite(self.kernels.isa(), out) { Ok(()) } else { Err(StepError::HeadNotFinite) }
     }
 
@@ -174,7 +182,7 @@ impl<W: Weights> Forward<'_, W> {
         for block in row_blocks(rows) {
             match &w.ffn {
                 Ffn::Dense(glu) => self.dense(layer, glu, block.clone(), ws)?,
-                Ffn::Moe(moe) => self.leave_latent(layer, moe, block.clone(), ws)?,
+                Ffn::Moe(moe) => self.leave_latent(moe, block.clone(), ws),
             }
             let out = &ws.out[..block.len() * hidden];
             observer.rows(layer, Tap::FfnOut, block.start, out);

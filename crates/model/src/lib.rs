@@ -19,6 +19,7 @@ mod kda;
 mod mla;
 mod moe;
 mod observer;
+mod predict;
 mod router;
 mod state;
 mod weights;
@@ -29,7 +30,7 @@ pub use forward::Forward;
 pub use observer::{Observer, Silent, Tap};
 pub use state::{KdaState, LatentCache, LayerState, State};
 pub use weights::{
-    Attention, Expert, Ffn, Glu, Kda, Layer, LayerView, Lease, Mla, Moe, ResidualMix, Tail,
-    TailView, Vector, View, Weights,
+    Attention, Expert, Ffn, Glu, Head, Kda, Layer, LayerView, Lease, Mla, Moe, PassPlan,
+    ResidualMix, Tail, TailView, Vector, View, Weights,
 };
 pub use workspace::Workspace;

@@ -6,6 +6,8 @@
 //! y = W_up rms(r) + shared(x)
 //! ```
 //!
+//! Reads of experts begin as soon as the routes are known; the shared experts are computed meanwhile.
+//!
 //! **Order.** Experts are computed as they arrive, each into slots of its own, and added in
 //! ascending id when a window of them is complete. A window is as many experts as the slots hold, so
 //! memory is bounded for prompts of any length; where windows end changes no sum.
@@ -42,6 +44,8 @@ pub(crate) struct MoeBuffers {
     weights: Vec<f32>,
     /// All rows' choices, by expert, then row.
     assignments: Vec<Assignment>,
+    /// Distinct experts of all rows.
+    wanted: Vec<ExpertId>,
     /// Distinct experts of one window, and where their assignments lie.
     window: Vec<ExpertId>,
     spans: Vec<Range<usize>>,
@@ -56,7 +60,7 @@ pub(crate) struct MoeBuffers {
     /// `[rows of a block, latent]`.
     normed: Vec<f32>,
     norm: Vec<f32>,
-    /// `[rows of a block, hidden]`.
+    /// `[rows, hidden]`: the shared experts' output.
     shared: Vec<f32>,
 }
 
@@ -75,11 +79,36 @@ impl<W: Weights> Forward<'_, W> {
             self.enter_latent(layer, w, block, rows, ws, observer)?;
         }
         ws.moe.assignments.sort_unstable_by_key(|a| (a.expert, a.row));
+        ws.moe.wanted.clear();
+        ws.moe.wanted.extend(ws.moe.assignments.chunk_by(same_expert).map(|a| a[0].expert));
+        self.weights.demand(layer, &ws.moe.wanted);
+        self.predict(layer, rows, ws);
+        self.shared_experts(layer, w, rows, ws)?;
         sized(&mut ws.moe.sum, rows * self.spec.moe.latent).fill(0.0);
         let mut done = 0;
         while done < ws.moe.assignments.len() {
             done = next_window(&mut ws.moe, done);
             self.window(layer, ws)?;
+        }
+        Ok(())
+    }
+
+    /// `ws.moe.shared = shared(x)` for all rows.
+    fn shared_experts(
+        &self,
+        layer: LayerId,
+        w: &Moe<'_>,
+        rows: usize,
+        ws: &mut Workspace,
+    ) -> Step<W::Error> {
+        let hidden = self.spec.hidden;
+        let shared = sized(&mut ws.moe.shared, rows * hidden);
+        for block in crate::forward::row_blocks(rows) {
+            let at = range(&block, hidden);
+            let (x, out) = (&ws.normed[at.clone()], &mut shared[at]);
+            if !self.glu(&w.shared, x, &mut ws.glu, &mut ws.scratch, out) {
+                return Err(StepError::NotFinite { layer, place: Place::Ffn });
+            }
         }
         Ok(())
     }
@@ -153,13 +182,7 @@ impl<W: Weights> Forward<'_, W> {
     }
 
     /// `ws.out = W_up rms(r) + shared(x)` for a block of rows.
-    pub(crate) fn leave_latent(
-        &self,
-        layer: LayerId,
-        w: &Moe<'_>,
-        block: Range<usize>,
-        ws: &mut Workspace,
-    ) -> Step<W::Error> {
+    pub(crate) fn leave_latent(&self, w: &Moe<'_>, block: Range<usize>, ws: &mut Workspace) {
         let (spec, n) = (&self.spec.moe, block.len());
         let b = &mut ws.moe;
         let out = sized(&mut ws.out, n * self.spec.hidden);
@@ -175,14 +198,12 @@ impl<W: Weights> Forward<'_, W> {
         }
         self.kernels
             .products(&mut ws.scratch, &mut [Product { w: w.from_latent, x: normed, y: out }]);
-        let x = &ws.normed[range(&block, self.spec.hidden)];
-        let shared = sized(&mut b.shared, n * self.spec.hidden);
-        if !self.glu(&w.shared, x, &mut ws.glu, &mut ws.scratch, shared) {
-            return Err(StepError::NotFinite { layer, place: Place::Ffn });
-        }
-        add(self.kernels.isa(), out, shared);
-        Ok(())
+        add(self.kernels.isa(), out, &b.shared[range(&block, self.spec.hidden)]);
     }
+}
+
+fn same_expert(a: &Assignment, b: &Assignment) -> bool {
+    a.expert == b.expert
 }
 
 /// Fills the window with the experts whose assignments begin at `from`, as many as the slots hold and

@@ -1,5 +1,9 @@
 //! What the forward pass asks for: *layer L's spine* and *these experts*. It never sees a path, a
 //! file or a drive; whoever implements [`Weights`] decides where bytes live and when they move.
+//!
+//! What is needed is said as early as it is known ([`Weights::begin`], [`Weights::demand`],
+//! [`Weights::expect`]), so that bytes can move while other work goes on. These are hints: weights
+//! that ignore them give the same values, later.
 
 use deltafin_kernels::Matrix;
 use deltafin_spec::{ExpertId, LayerId};
@@ -12,10 +16,17 @@ pub trait Weights {
     type Spine<'a>: Lease<Layer>
     where
         Self: 'a;
-    /// Keeps the output end of the model in memory until dropped.
+    /// Keeps the final mix and norm in memory until dropped.
     type Tail<'a>: Lease<Tail>
     where
         Self: 'a;
+    /// Keeps the output head in memory until dropped.
+    type Head<'a>: Lease<Head>
+    where
+        Self: 'a;
+
+    /// A pass begins. Whatever an earlier one asked for and did not take is no longer wanted.
+    fn begin(&self, _pass: PassPlan) {}
 
     /// Writes the embedding of `id` (`[hidden]`).
     fn embed(&self, id: u32, out: &mut [f32]) -> Result<(), Self::Error>;
@@ -23,8 +34,23 @@ pub trait Weights {
     /// The weights of `layer` that every token uses.
     fn spine(&self, layer: LayerId) -> Result<Self::Spine<'_>, Self::Error>;
 
-    /// The final mix, the final norm and the output head.
+    /// The spine of a later layer, if it is at hand now; never waits.
+    fn peek(&self, _layer: LayerId) -> Option<Self::Spine<'_>> {
+        None
+    }
+
+    /// The final mix and norm.
     fn tail(&self) -> Result<Self::Tail<'_>, Self::Error>;
+
+    /// The output head.
+    fn head(&self) -> Result<Self::Head<'_>, Self::Error>;
+
+    /// `ids` (ascending, distinct) of `layer` are needed; [`Weights::experts`] will ask for all of
+    /// them, in ascending pieces.
+    fn demand(&self, _layer: LayerId, _ids: &[ExpertId]) {}
+
+    /// `ids` of a later `layer` are likely to be needed, most likely first.
+    fn expect(&self, _layer: LayerId, _ids: &[ExpertId]) {}
 
     /// Calls `arrived` once for each of `ids` (ascending, distinct), in whatever order they come.
     fn experts(
@@ -45,6 +71,14 @@ impl<W: Weights> Weights for &W {
         = W::Tail<'a>
     where
         Self: 'a;
+    type Head<'a>
+        = W::Head<'a>
+    where
+        Self: 'a;
+
+    fn begin(&self, pass: PassPlan) {
+        W::begin(self, pass);
+    }
 
     fn embed(&self, id: u32, out: &mut [f32]) -> Result<(), W::Error> {
         W::embed(self, id, out)
@@ -54,8 +88,24 @@ impl<W: Weights> Weights for &W {
         W::spine(self, layer)
     }
 
+    fn peek(&self, layer: LayerId) -> Option<W::Spine<'_>> {
+        W::peek(self, layer)
+    }
+
     fn tail(&self) -> Result<W::Tail<'_>, W::Error> {
         W::tail(self)
+    }
+
+    fn head(&self) -> Result<W::Head<'_>, W::Error> {
+        W::head(self)
+    }
+
+    fn demand(&self, layer: LayerId, ids: &[ExpertId]) {
+        W::demand(self, layer, ids);
+    }
+
+    fn expect(&self, layer: LayerId, ids: &[ExpertId]) {
+        W::expect(self, layer, ids);
     }
 
     fn experts(
@@ -66,6 +116,15 @@ impl<W: Weights> Weights for &W {
     ) -> Result<(), W::Error> {
         W::experts(self, layer, ids, arrived)
     }
+}
+
+/// What a pass will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PassPlan {
+    /// Its rows.
+    pub rows: usize,
+    /// Whether logits will be asked for after it.
+    pub head: bool,
 }
 
 /// The right to a view of some weights until dropped.
@@ -90,6 +149,12 @@ impl View for Layer {
 pub enum Tail {}
 impl View for Tail {
     type Of<'a> = TailView<'a>;
+}
+
+/// The output head, `[vocabulary, hidden]`, for leases.
+pub enum Head {}
+impl View for Head {
+    type Of<'a> = Matrix<'a>;
 }
 
 /// A small tensor used as a vector. Its bytes may have any alignment.
@@ -259,13 +324,11 @@ pub struct Moe<'a> {
     pub shared: Glu<'a>,
 }
 
-/// The output end of the model.
+/// What turns the last layer's sums into the final hidden rows.
 #[derive(Clone, Copy)]
 pub struct TailView<'a> {
     /// `output_attn_res_*`.
     pub mix: ResidualMix<'a>,
     /// `model.norm`, `[hidden]`.
     pub norm: Vector<'a>,
-    /// `lm_head`, `[vocabulary, hidden]`.
-    pub head: Matrix<'a>,
 }

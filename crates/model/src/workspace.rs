@@ -2,6 +2,7 @@
 //! allocates nothing.
 
 use crate::moe::MoeBuffers;
+use crate::predict::PredictBuffers;
 use crate::{kda::KdaBuffers, mla::MlaBuffers};
 use deltafin_kernels::Scratch;
 
@@ -35,6 +36,7 @@ pub struct Workspace {
     pub(crate) kda: KdaBuffers,
     pub(crate) mla: MlaBuffers,
     pub(crate) moe: MoeBuffers,
+    pub(crate) predict: PredictBuffers,
     pub(crate) scratch: Scratch,
 }
 

@@ -1,6 +1,6 @@
 //! Experts that arrive in a different order every time.
 
-use deltafin_model::{Expert, Weights};
+use deltafin_model::{Expert, PassPlan, Weights};
 use deltafin_spec::{ExpertId, LayerId};
 use std::cell::Cell;
 
@@ -34,6 +34,14 @@ impl<W: Weights> Weights for Shuffled<W> {
         = W::Tail<'a>
     where
         W: 'a;
+    type Head<'a>
+        = W::Head<'a>
+    where
+        W: 'a;
+
+    fn begin(&self, pass: PassPlan) {
+        self.inner.begin(pass);
+    }
 
     fn embed(&self, id: u32, out: &mut [f32]) -> Result<(), W::Error> {
         self.inner.embed(id, out)
@@ -43,8 +51,24 @@ impl<W: Weights> Weights for Shuffled<W> {
         self.inner.spine(layer)
     }
 
+    fn peek(&self, layer: LayerId) -> Option<W::Spine<'_>> {
+        self.inner.peek(layer)
+    }
+
     fn tail(&self) -> Result<W::Tail<'_>, W::Error> {
         self.inner.tail()
+    }
+
+    fn head(&self) -> Result<W::Head<'_>, W::Error> {
+        self.inner.head()
+    }
+
+    fn demand(&self, layer: LayerId, ids: &[ExpertId]) {
+        self.inner.demand(layer, ids);
+    }
+
+    fn expect(&self, layer: LayerId, ids: &[ExpertId]) {
+        self.inner.expect(layer, ids);
     }
 
     fn experts(

@@ -1,210 +1,112 @@
-//! A checkpoint's weights for the forward pass: held in memory when there is plenty of it, otherwise
-//! read again whenever they are asked for.
-//!
-//! Both ways hand out the same bytes, so the choice, which looks at the memory at hand, changes time
-//! and nothing else.
+//! A checkpoint's weights for the forward pass: the bytes a [`Stream`] hands out, seen as matrices.
 
-mod bytes;
 mod views;
 
-use crate::memory::available_bytes;
-use bytes::{Bytes, Recycler};
-use deltafin_checkpoint::{Catalog, Record, SpanTensor, Spine};
-use deltafin_model::{Expert, Lease, Tail, TailView, Weights};
-use deltafin_spec::{ExpertId, FfnKind, LayerId, ModelSpec};
+use deltafin_checkpoint::{SpanTensor, Spine};
+use deltafin_kernels::Matrix;
+use deltafin_model::{Expert, Head, Layer, LayerView, Lease, PassPlan, Tail, TailView, Weights};
+use deltafin_spec::{ExpertId, LayerId, ModelSpec};
+use deltafin_store::drive::IoMode;
 use deltafin_store::{Checkpoint, Store, StoreError, read_record, read_row};
-use std::sync::{Arc, Mutex};
-
-/// Where weights are between two uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Residency {
-    /// All of them in memory.
-    Memory,
-    /// On the drive; read when needed and then forgotten.
-    Drive,
-}
-
-impl Residency {
-    /// The word for statistics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Residency::Memory => "memory",
-            Residency::Drive => "drive",
-        }
-    }
-}
-
-/// Weights could not be had.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// A read failed.
-    #[error("layer {layer}: {source}")]
-    Layer {
-        /// The layer it was for.
-        layer: LayerId,
-        /// What failed.
-        source: StoreError,
-    },
-    /// A read failed.
-    #[error("layer {layer}, expert {expert}: {source}")]
-    Expert {
-        /// The layer it was for.
-        layer: LayerId,
-        /// The expert it was for.
-        expert: ExpertId,
-        /// What failed.
-        source: StoreError,
-    },
-    /// A read outside the layers failed.
-    #[error("{part}: {source}")]
-    Global {
-        /// What it was for.
-        part: &'static str,
-        /// What failed.
-        source: StoreError,
-    },
-}
+use deltafin_stream::{Layout, SpineLease, Stream, StreamError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The weights of an opened checkpoint.
-pub struct LoadedWeights {
+pub struct StreamedWeights {
     spec: ModelSpec,
-    catalog: Arc<Catalog>,
-    store: Arc<dyn Store>,
-    resident: Option<Resident>,
-    recycler: Recycler,
+    checkpoint: Checkpoint,
+    stream: Stream,
+    /// The final mix's norm and projection, and the final norm: small, always in memory.
+    tail: [Box<[u8]>; 3],
     embed_row: Mutex<Vec<u8>>,
 }
 
-/// Everything the layers and the head need, in memory.
-struct Resident {
-    spines: Vec<Box<[u8]>>,
-    /// By layer, then by expert; empty for layers without experts.
-    experts: Vec<Vec<Box<[u8]>>>,
-    tail: [Box<[u8]>; 4],
-}
-
-/// Without a word from the system about its memory, this much is taken to be there.
-const ASSUMED_AVAILABLE: u64 = 4 << 30;
-
-impl LoadedWeights {
-    /// Prepares the weights: loads them all when they take at most half of the memory that is free.
-    pub fn load(checkpoint: Checkpoint) -> Result<LoadedWeights, LoadError> {
-        let needed: u64 = checkpoint.catalog.spans().map(|span| span.len()).sum();
-        let fits = needed <= available_bytes().unwrap_or(ASSUMED_AVAILABLE) / 2;
-        LoadedWeights::load_as(checkpoint, if fits { Residency::Memory } else { Residency::Drive })
-    }
-
-    /// Prepares the weights in a given way.
-    pub fn load_as(
+impl StreamedWeights {
+    /// Sets the memory of `layout` aside. Weights are read when they are first needed.
+    pub fn open(
         checkpoint: Checkpoint,
-        residency: Residency,
-    ) -> Result<LoadedWeights, LoadError> {
-        let mut weights = LoadedWeights {
+        layout: Layout,
+        mode: IoMode,
+    ) -> Result<StreamedWeights, StreamError> {
+        let (catalog, store) = (Arc::clone(&checkpoint.catalog), Arc::clone(&checkpoint.store));
+        let tail = tail_tensors(&checkpoint).map(|(part, tensor)| {
+            read_whole(&*store, tensor).map_err(|source| StreamError::Global { part, source })
+        });
+        let [a, b, c] = tail;
+        Ok(StreamedWeights {
             spec: checkpoint.spec().clone(),
-            catalog: checkpoint.catalog,
-            store: checkpoint.store,
-            resident: None,
-            recycler: Recycler::default(),
+            tail: [a?, b?, c?],
+            stream: Stream::open(catalog, store, layout, mode)?,
+            checkpoint,
             embed_row: Mutex::default(),
-        };
-        if residency == Residency::Memory {
-            weights.resident = Some(weights.read_all()?);
-        }
-        Ok(weights)
-    }
-
-    /// Where the weights are.
-    pub fn residency(&self) -> Residency {
-        if self.resident.is_some() { Residency::Memory } else { Residency::Drive }
-    }
-
-    fn read_all(&self) -> Result<Resident, LoadError> {
-        let own = |record: Record<'_>| -> Result<Box<[u8]>, StoreError> {
-            let mut bytes = vec![0; record.len() as usize].into_boxed_slice();
-            read_record(&*self.store, record, &mut bytes)?;
-            Ok(bytes)
-        };
-        let spine = |layer| {
-            own(self.catalog.spine(layer).record())
-                .map_err(|source| LoadError::Layer { layer, source })
-        };
-        let experts = |layer| -> Result<Vec<_>, LoadError> {
-            if self.spec.layer(layer).ffn != FfnKind::Moe {
-                return Ok(Vec::new());
-            }
-            let read = |expert| {
-                let record = self.catalog.expert(layer, expert).record;
-                own(record).map_err(|source| LoadError::Expert { layer, expert, source })
-            };
-            self.spec.moe.expert_ids().map(read).collect()
-        };
-        let [a, b, c, d] = self.tail_tensors();
-        let global = |(part, tensor): (&'static str, &SpanTensor)| {
-            own(tensor.record()).map_err(|source| LoadError::Global { part, source })
-        };
-        Ok(Resident {
-            spines: self.spec.layer_ids().map(spine).collect::<Result<_, _>>()?,
-            experts: self.spec.layer_ids().map(experts).collect::<Result<_, _>>()?,
-            tail: [global(a)?, global(b)?, global(c)?, global(d)?],
         })
     }
 
-    /// Mix norm, mix projection, norm and head.
-    fn tail_tensors(&self) -> [(&'static str, &SpanTensor); 4] {
-        let globals = self.catalog.globals();
-        [
-            ("the final mix", &globals.output_res_norm),
-            ("the final mix", &globals.output_res_proj),
-            ("the final norm", &globals.norm),
-            ("the output head", globals.head.tensor()),
-        ]
-    }
-
-    fn read(&self, record: Record<'_>) -> Result<Bytes<'_>, StoreError> {
-        let mut buffer = self.recycler.take(record.len() as usize);
-        read_record(&*self.store, record, buffer.as_mut())?;
-        Ok(Bytes::Read(buffer))
+    /// What moves the bytes.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
     }
 }
 
-impl Weights for LoadedWeights {
-    type Error = LoadError;
-    type Spine<'a> = SpineLease<'a>;
-    type Tail<'a> = TailLease<'a>;
+fn read_whole(store: &dyn Store, tensor: &SpanTensor) -> Result<Box<[u8]>, StoreError> {
+    let mut bytes = vec![0; tensor.span.len() as usize].into_boxed_slice();
+    read_record(store, tensor.record(), &mut bytes)?;
+    Ok(bytes)
+}
 
-    fn embed(&self, id: u32, out: &mut [f32]) -> Result<(), LoadError> {
-        let table = &self.catalog.globals().embed;
-        let mut row = self.embed_row.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+/// Mix norm, mix projection and norm.
+fn tail_tensors(checkpoint: &Checkpoint) -> [(&'static str, &SpanTensor); 3] {
+    let globals = checkpoint.catalog.globals();
+    [
+        ("the final mix", &globals.output_res_norm),
+        ("the final mix", &globals.output_res_proj),
+        ("the final norm", &globals.norm),
+    ]
+}
+
+impl Weights for StreamedWeights {
+    type Error = StreamError;
+    type Spine<'a> = LayerLease<'a>;
+    type Tail<'a> = TailLease<'a>;
+    type Head<'a> = HeadLease<'a>;
+
+    fn begin(&self, pass: PassPlan) {
+        self.stream.begin(pass.rows, pass.head);
+    }
+
+    fn embed(&self, id: u32, out: &mut [f32]) -> Result<(), StreamError> {
+        let table = &self.checkpoint.catalog.globals().embed;
+        let mut row = self.embed_row.lock().unwrap_or_else(PoisonError::into_inner);
         row.resize(table.row_bytes() as usize, 0);
-        read_row(&*self.store, table, u64::from(id), &mut row)
-            .map_err(|source| LoadError::Global { part: "the embedding", source })?;
+        read_row(&*self.checkpoint.store, table, u64::from(id), &mut row)
+            .map_err(|source| StreamError::Global { part: "the embedding", source })?;
         views::vector(table.tensor().dtype, &row).read(out);
         Ok(())
     }
 
-    fn spine(&self, layer: LayerId) -> Result<SpineLease<'_>, LoadError> {
-        let spine = self.catalog.spine(layer);
-        let bytes = match &self.resident {
-            Some(resident) => Bytes::Held(&resident.spines[layer.index()]),
-            None => {
-                self.read(spine.record()).map_err(|source| LoadError::Layer { layer, source })?
-            }
-        };
-        Ok(SpineLease { spec: &self.spec, spine, bytes })
+    fn spine(&self, layer: LayerId) -> Result<LayerLease<'_>, StreamError> {
+        self.stream.spine(layer).map(|bytes| self.layer_lease(layer, bytes))
     }
 
-    fn tail(&self) -> Result<TailLease<'_>, LoadError> {
-        let tensors = self.tail_tensors();
-        let bytes = match &self.resident {
-            Some(resident) => resident.tail.each_ref().map(|bytes| Bytes::Held(bytes)),
-            None => {
-                let [a, b, c, d] = tensors.map(|(part, tensor)| {
-                    self.read(tensor.record()).map_err(|source| LoadError::Global { part, source })
-                });
-                [a?, b?, c?, d?]
-            }
-        };
-        Ok(TailLease { tensors: tensors.map(|(_, tensor)| tensor), bytes })
+    fn peek(&self, layer: LayerId) -> Option<LayerLease<'_>> {
+        self.stream.peek(layer).map(|bytes| self.layer_lease(layer, bytes))
+    }
+
+    fn tail(&self) -> Result<TailLease<'_>, StreamError> {
+        Ok(TailLease { weights: self })
+    }
+
+    fn head(&self) -> Result<HeadLease<'_>, StreamError> {
+        let tensor = self.checkpoint.catalog.globals().head.tensor();
+        Ok(HeadLease { tensor, bytes: self.stream.head()? })
+    }
+
+    fn demand(&self, layer: LayerId, ids: &[ExpertId]) {
+        self.stream.demand(layer, ids);
+    }
+
+    fn expect(&self, layer: LayerId, ids: &[ExpertId]) {
+        self.stream.expect(layer, ids);
     }
 
     fn experts(
@@ -212,44 +114,53 @@ impl Weights for LoadedWeights {
         layer: LayerId,
         ids: &[ExpertId],
         arrived: &mut dyn FnMut(ExpertId, Expert<'_>),
-    ) -> Result<(), LoadError> {
-        for &expert in ids {
-            let place = self.catalog.expert(layer, expert);
-            let bytes = match &self.resident {
-                Some(resident) => Bytes::Held(&resident.experts[layer.index()][expert.index()]),
-                None => self.read(place.record).map_err(|source| LoadError::Expert {
-                    layer,
-                    expert,
-                    source,
-                })?,
-            };
-            arrived(expert, views::expert(&self.spec.moe, place.layout, &bytes));
-        }
-        Ok(())
+    ) -> Result<(), StreamError> {
+        self.stream.take(layer, ids, &mut |id, bytes| {
+            let layout = self.checkpoint.catalog.expert(layer, id).layout;
+            arrived(id, views::expert(&self.spec.moe, layout, bytes));
+        })
+    }
+}
+
+impl StreamedWeights {
+    fn layer_lease<'a>(&'a self, layer: LayerId, bytes: SpineLease<'a>) -> LayerLease<'a> {
+        LayerLease { spec: &self.spec, spine: self.checkpoint.catalog.spine(layer), bytes }
     }
 }
 
 /// One layer's spine while it is in use.
-pub struct SpineLease<'a> {
+pub struct LayerLease<'a> {
     spec: &'a ModelSpec,
     spine: &'a Spine,
-    bytes: Bytes<'a>,
+    bytes: SpineLease<'a>,
 }
 
-impl Lease<deltafin_model::Layer> for SpineLease<'_> {
-    fn view(&self) -> deltafin_model::LayerView<'_> {
+impl Lease<Layer> for LayerLease<'_> {
+    fn view(&self) -> LayerView<'_> {
         views::layer(self.spec, self.spine, &self.bytes)
     }
 }
 
-/// The output end while it is in use.
+/// The final mix and norm.
 pub struct TailLease<'a> {
-    tensors: [&'a SpanTensor; 4],
-    bytes: [Bytes<'a>; 4],
+    weights: &'a StreamedWeights,
 }
 
 impl Lease<Tail> for TailLease<'_> {
     fn view(&self) -> TailView<'_> {
-        views::tail(self.tensors, self.bytes.each_ref())
+        let tensors = tail_tensors(&self.weights.checkpoint).map(|(_, tensor)| tensor);
+        views::tail(tensors, self.weights.tail.each_ref().map(|bytes| &**bytes))
+    }
+}
+
+/// The output head while it is in use.
+pub struct HeadLease<'a> {
+    tensor: &'a SpanTensor,
+    bytes: SpineLease<'a>,
+}
+
+impl Lease<Head> for HeadLease<'_> {
+    fn view(&self) -> Matrix<'_> {
+        views::head(self.tensor, &self.bytes)
     }
 }

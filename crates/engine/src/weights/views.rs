@@ -2,7 +2,6 @@
 //!
 //! The catalog has checked names, dtypes and shapes, so nothing here can fail but by our own fault.
 
-use super::bytes::Bytes;
 use deltafin_checkpoint::{ExpertLayout, SpanTensor, Spine};
 use deltafin_kernels::{Matrix, Weights};
 use deltafin_model::{
@@ -123,14 +122,18 @@ pub(super) fn layer<'a>(spec: &ModelSpec, spine: &'a Spine, bytes: &'a [u8]) -> 
     }
 }
 
-/// The output end: mix norm, mix projection, norm and head.
-pub(super) fn tail<'a>(tensors: [&SpanTensor; 4], bytes: [&'a Bytes<'_>; 4]) -> TailView<'a> {
+/// Mix norm, mix projection and norm.
+pub(super) fn tail<'a>(tensors: [&SpanTensor; 3], bytes: [&'a [u8]; 3]) -> TailView<'a> {
     let vector_at = |i: usize| vector(tensors[i].dtype, bytes[i]);
     TailView {
         mix: ResidualMix { norm: vector_at(0), proj: vector_at(1) },
         norm: vector_at(2),
-        head: matrix(tensors[3].dtype, &tensors[3].shape, bytes[3]),
     }
+}
+
+/// The output head.
+pub(super) fn head<'a>(tensor: &SpanTensor, bytes: &'a [u8]) -> Matrix<'a> {
+    matrix(tensor.dtype, &tensor.shape, bytes)
 }
 
 /// A routed expert.

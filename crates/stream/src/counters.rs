@@ -1,0 +1,65 @@
+//! What was used, read and waited for.
+
+use std::time::Duration;
+
+/// What a pass is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// A prompt, or several rows at once.
+    #[default]
+    Prefill,
+    /// One row.
+    Decode,
+}
+
+/// Counts of one phase. An expert of a layer that a pass uses counts once, however many rows use it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Passes.
+    pub passes: u64,
+    /// Experts that were in memory when they were asked for.
+    pub hits: u64,
+    /// Those of them that a guess had read.
+    pub guessed: u64,
+    /// Experts that a guess was reading when they were asked for.
+    pub late: u64,
+    /// Experts that had to be read.
+    pub misses: u64,
+    /// Bytes of `misses`.
+    pub missed_bytes: u64,
+    /// Bytes of spine units that were read.
+    pub spine_bytes: u64,
+    /// Time that the forward pass stood still for a spine.
+    pub spine_wait: Duration,
+    /// Time that the forward pass stood still for experts.
+    pub expert_wait: Duration,
+}
+
+impl Use {
+    /// Experts that were asked for.
+    pub fn experts(&self) -> u64 {
+        self.hits + self.late + self.misses
+    }
+}
+
+/// All counts since the stream was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Prompts.
+    pub prefill: Use,
+    /// Single rows.
+    pub decode: Use,
+    /// Experts read on a guess.
+    pub guesses: u64,
+    /// Bytes of guesses that were forgotten unused.
+    pub wasted_bytes: u64,
+}
+
+impl Counters {
+    pub(crate) fn of(&mut self, phase: Phase) -> &mut Use {
+        match phase {
+            Phase::Prefill => &mut self.prefill,
+            Phase::Decode => &mut self.decode,
+        }
+    }
+}

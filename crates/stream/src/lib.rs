@@ -1,0 +1,37 @@
+//! When bytes move.
+//!
+//! A [`Stream`] hands out the spine units and experts that a forward pass asks for. What stays in
+//! memory, and how much is set aside for what does not, is said by a [`Layout`]; the reads are done
+//! by a [`deltafin_store::Reader`].
+//!
+//! ```text
+//! spine(unit) ──► feed   resident units stay once read; the others are read ahead in the order of
+//!                        use, as far as their arena reaches, and given back after use
+//! demand(ids) ──► slots  every expert has a slot: free, being read, full, or in use. Full ones are
+//! take(ids)              the cache; the least useful one makes room
+//! expect(ids) ──► slots  guesses: read when a drive has nothing better to do
+//! ```
+//!
+//! **Promises.** Bytes handed out are the record's. A slot or unit that is being filled or used is
+//! never given to something else. Nothing is read twice at the same time. A read that fails is told
+//! to whoever asked for it, and only to them. No memory is allocated once all arenas are there.
+//!
+//! **Relies on.** One pass at a time: whoever begins one takes over what the last one left behind.
+#![forbid(unsafe_code)]
+
+mod counters;
+mod error;
+mod feed;
+mod heat;
+mod layout;
+mod lease;
+mod shared;
+mod slots;
+mod stream;
+mod victim;
+
+pub use counters::{Counters, Phase, Use};
+pub use error::StreamError;
+pub use layout::{Layout, Prefetch};
+pub use lease::SpineLease;
+pub use stream::{Stream, expert_room, largest_unit_room, unit_rooms};

@@ -1,0 +1,386 @@
+//! Expert slots: a bounded number of records, each in memory, on its way, or making room.
+//!
+//! The experts of a layer are one *batch*. They are given slots in ascending order; those of the
+//! batch that are in memory already are *held*, so that they are not lost to others of the batch.
+//! A batch may be larger than the slots: the rest follows as slots become free.
+
+use std::collections::VecDeque;
+
+use deltafin_checkpoint::Catalog;
+use deltafin_spec::{ExpertId, LayerId};
+use deltafin_store::StoreError;
+use deltafin_store::arena::Slab;
+use deltafin_store::drive::{Class, Filled, Landed, Reader, Ticket};
+
+use crate::counters::{Counters, Phase, Use};
+use crate::heat::Heat;
+use crate::{Layout, Prefetch};
+
+/// An expert of a layer, as one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(pub(crate) u32);
+
+/// Marks an expert that has no slot.
+const NOWHERE: u32 = u32::MAX;
+
+pub(crate) struct Slot {
+    /// Whose slot it is; meaningless while it is free.
+    pub(crate) key: Key,
+    pub(crate) state: State,
+    /// Belongs to the batch and was not used yet.
+    pub(crate) held: bool,
+    /// Was read on a guess and not used yet.
+    pub(crate) guess: bool,
+}
+
+pub(crate) enum State {
+    Free(Slab),
+    Reading(Class),
+    Full(Filled),
+    InUse,
+    Failed(Slab, StoreError),
+    /// Only while a state is being replaced.
+    Moving,
+}
+
+/// What looking for an expert of the window gave.
+pub(crate) enum Next {
+    Ready(ExpertId, Filled),
+    Failed(ExpertId, StoreError),
+    Wait,
+    /// Nothing of the window has a slot, nor will have one.
+    Stuck,
+    /// The window is done.
+    Done,
+}
+
+pub(crate) struct Slots {
+    pub(crate) slots: Vec<Slot>,
+    /// By key: the slot, or [`NOWHERE`].
+    at: Vec<u32>,
+    experts: usize,
+    cache: bool,
+    prefetch: Prefetch,
+    pub(crate) heat: Heat,
+    /// The layer of the batch.
+    pub(crate) layer: LayerId,
+    /// The rest of the batch, ascending.
+    wanted: VecDeque<Key>,
+    /// What is to be handed out now.
+    window: Vec<Key>,
+    /// What to read when there is time, best first.
+    guesses: VecDeque<Key>,
+    /// By layer: the previous single row's experts.
+    previous: Vec<Vec<ExpertId>>,
+}
+
+impl Slots {
+    pub(crate) fn new(catalog: &Catalog, layout: &Layout, slabs: Vec<Slab>) -> Slots {
+        let spec = catalog.spec();
+        let (layers, experts) = (spec.layers.len(), spec.moe.experts);
+        let free = |slab| Slot { key: Key(0), state: State::Free(slab), held: false, guess: false };
+        Slots {
+            slots: slabs.into_iter().map(free).collect(),
+            at: vec![NOWHERE; layers * experts],
+            experts,
+            cache: layout.cache,
+            prefetch: layout.prefetch,
+            heat: Heat::new(layers * experts),
+            layer: LayerId::new(0),
+            // Growing later would be an allocation in the decode loop.
+            wanted: VecDeque::with_capacity(experts),
+            window: Vec::with_capacity(experts),
+            guesses: VecDeque::with_capacity(2 * experts),
+            previous: vec![Vec::with_capacity(spec.moe.top_k); layers],
+        }
+    }
+
+    pub(crate) fn key(&self, layer: LayerId, expert: ExpertId) -> Key {
+        Key((layer.index() * self.experts + expert.index()) as u32)
+    }
+
+    pub(crate) fn layer_of(&self, key: Key) -> LayerId {
+        LayerId::new(key.0 / self.experts as u32)
+    }
+
+    fn expert_of(&self, key: Key) -> ExpertId {
+        ExpertId::new(key.0 % self.experts as u32)
+    }
+
+    /// A pass begins: whatever an earlier one left behind is no longer wanted.
+    pub(crate) fn begin(&mut self) {
+        self.heat.tick();
+        self.forget_batch();
+        self.guesses.clear();
+        self.layer = LayerId::new(0);
+    }
+
+    fn forget_batch(&mut self) {
+        self.wanted.clear();
+        self.window.clear();
+        for number in 0..self.slots.len() {
+            self.slots[number].held = false;
+            // Told to nobody, for nobody waited any more.
+            if let State::Failed(..) = self.slots[number].state
+                && let State::Failed(slab, _) =
+                    std::mem::replace(&mut self.slots[number].state, State::Moving)
+            {
+                self.free(number, slab);
+            }
+        }
+    }
+
+    /// A new batch.
+    pub(crate) fn demand(&mut self, layer: LayerId, ids: &[ExpertId], io: &mut Io<'_>) {
+        self.forget_batch();
+        self.layer = layer;
+        for &id in ids {
+            let key = self.key(layer, id);
+            self.heat.chosen(key.0 as usize);
+            self.wanted.push_back(key);
+            if let Some(slot) = self.slot_of(key) {
+                self.slots[slot].held = true;
+            }
+        }
+        self.drop_guesses(io.reader);
+        self.assign(io);
+        self.remember(layer, ids, io);
+        self.read_guesses(io);
+    }
+
+    /// Guesses at this layer that were wrong: what has not begun is called back.
+    fn drop_guesses(&mut self, reader: &dyn Reader) {
+        let (layer, experts) = (self.layer.index(), self.experts as u32);
+        self.guesses.retain(|key| (key.0 / experts) as usize > layer);
+        for slot in &self.slots {
+            let due = (slot.key.0 / experts) as usize <= layer;
+            if due && !slot.held && matches!(slot.state, State::Reading(Class::Guess)) {
+                reader.cancel(Ticket(u64::from(slot.key.0)));
+            }
+        }
+    }
+
+    /// Notes a single row's experts, and guesses that the next layer's are the previous row's.
+    fn remember(&mut self, layer: LayerId, ids: &[ExpertId], io: &Io<'_>) {
+        if io.phase != Phase::Decode || !self.prefetch.follows_the_previous_token() {
+            return;
+        }
+        let previous = &mut self.previous[layer.index()];
+        previous.clear();
+        previous.extend_from_slice(ids);
+        let next = layer.index() + 1;
+        for i in 0..self.previous.get(next).map_or(0, Vec::len) {
+            let key = self.key(LayerId::new(next as u32), self.previous[next][i]);
+            self.guess_last(key);
+        }
+    }
+
+    fn guess_last(&mut self, key: Key) {
+        if self.guesses.len() < self.guesses.capacity() {
+            self.guesses.push_back(key);
+        }
+    }
+
+    /// Guesses from the router go before all others.
+    pub(crate) fn expect(&mut self, layer: LayerId, ids: &[ExpertId], io: &mut Io<'_>) {
+        for &id in ids.iter().rev() {
+            if self.guesses.len() == self.guesses.capacity() {
+                self.guesses.pop_back();
+            }
+            self.guesses.push_front(self.key(layer, id));
+        }
+        self.read_guesses(io);
+    }
+
+    /// The experts to hand out now; a new batch unless they are part of the one that runs.
+    pub(crate) fn open_window(&mut self, layer: LayerId, ids: &[ExpertId], io: &mut Io<'_>) {
+        let covered = |id: &ExpertId| {
+            let key = self.key(layer, *id);
+            self.slot_of(key).is_some_and(|slot| self.slots[slot].held)
+                || self.wanted.binary_search(&key).is_ok()
+        };
+        if !ids.iter().all(covered) {
+            self.demand(layer, ids, io);
+        }
+        self.window.clear();
+        for &id in ids {
+            self.window.push(self.key(layer, id));
+        }
+    }
+
+    /// What is left of the window becomes the batch.
+    pub(crate) fn restart_window(&mut self, io: &mut Io<'_>) {
+        let mut window = std::mem::take(&mut self.window);
+        window.sort_unstable();
+        self.forget_batch();
+        self.wanted.extend(&window);
+        for key in &window {
+            if let Some(number) = self.slot_of(*key) {
+                self.slots[number].held = true;
+            }
+        }
+        self.window = window;
+        self.assign(io);
+    }
+
+    /// An expert of the window that is there.
+    pub(crate) fn next(&mut self) -> Next {
+        for i in 0..self.window.len() {
+            let key = self.window[i];
+            let Some(number) = self.slot_of(key) else { continue };
+            let slot = &mut self.slots[number];
+            match std::mem::replace(&mut slot.state, State::Moving) {
+                State::Full(filled) => {
+                    slot.state = State::InUse;
+                    self.window.swap_remove(i);
+                    return Next::Ready(self.expert_of(key), filled);
+                }
+                State::Failed(slab, error) => {
+                    self.free(number, slab);
+                    return Next::Failed(self.expert_of(key), error);
+                }
+                other => slot.state = other,
+            }
+        }
+        let reading = |slot: &Slot| matches!(slot.state, State::Reading(_));
+        match self.window.is_empty() {
+            true => Next::Done,
+            // Whatever lands makes room for more.
+            false if self.slots.iter().any(reading) => Next::Wait,
+            false => Next::Stuck,
+        }
+    }
+
+    /// After use.
+    pub(crate) fn give_back(&mut self, key: Key, filled: Filled, io: &mut Io<'_>) {
+        if let Some(number) = self.slot_of(key) {
+            let slot = &mut self.slots[number];
+            (slot.held, slot.guess) = (false, false);
+            if self.cache {
+                slot.state = State::Full(filled);
+            } else {
+                self.free(number, filled.into_slab());
+            }
+        }
+        self.assign(io);
+        self.read_guesses(io);
+    }
+
+    /// A read has ended. Whoever waits for it goes on with [`Slots::assign`].
+    pub(crate) fn landed(&mut self, key: Key, landed: Landed, used: &mut Use) {
+        let Some(number) = self.slot_of(key) else { return };
+        let slot = &mut self.slots[number];
+        match landed {
+            Landed::Whole(filled) => slot.state = State::Full(filled),
+            Landed::Failed(slab, error) if slot.held => slot.state = State::Failed(slab, error),
+            Landed::Cancelled(slab) if slot.held => {
+                // Claimed after it was called back: to be read again.
+                used.late -= 1;
+                self.free(number, slab);
+                self.wanted.push_front(key);
+            }
+            Landed::Cancelled(slab) | Landed::Failed(slab, _) => self.free(number, slab),
+        }
+    }
+
+    /// Gives slots to the batch, in order, while there are any.
+    pub(crate) fn assign(&mut self, io: &mut Io<'_>) {
+        while let Some(&key) = self.wanted.front() {
+            match self.slot_of(key) {
+                Some(number) => self.claim(number, io),
+                None => {
+                    let Some((number, slab)) = self.room_for_demand(key, io) else { return };
+                    let bytes = io.bytes(self.layer_of(key), self.expert_of(key));
+                    let used = io.counters.of(io.phase);
+                    used.misses += 1;
+                    used.missed_bytes += bytes;
+                    self.place(number, key, slab, Class::Demand, io);
+                }
+            }
+            self.wanted.pop_front();
+        }
+    }
+
+    /// An expert of the batch has a slot already.
+    fn claim(&mut self, number: usize, io: &mut Io<'_>) {
+        let slot = &mut self.slots[number];
+        let used = io.counters.of(io.phase);
+        match &mut slot.state {
+            State::Reading(class) => {
+                used.late += 1;
+                *class = Class::Demand;
+                io.reader.promote(Ticket(u64::from(slot.key.0)));
+            }
+            _ => {
+                used.hits += 1;
+                used.guessed += u64::from(slot.guess);
+            }
+        }
+        slot.held = true;
+    }
+
+    /// Starts reading guesses that can have a slot without taking it from anything wanted.
+    fn read_guesses(&mut self, io: &mut Io<'_>) {
+        if self.prefetch == Prefetch::Off || !self.wanted.is_empty() {
+            return;
+        }
+        let open = self.slots.iter().filter(|slot| slot.guess).count();
+        for _ in open..self.slots.len() / 2 {
+            let key = loop {
+                let Some(key) = self.guesses.pop_front() else { return };
+                if self.slot_of(key).is_none() {
+                    break key;
+                }
+            };
+            let Some((number, slab)) = self.room_for_guess(io) else { return };
+            io.counters.guesses += 1;
+            self.place(number, key, slab, Class::Guess, io);
+        }
+    }
+
+    fn place(&mut self, number: usize, key: Key, slab: Slab, class: Class, io: &Io<'_>) {
+        self.at[key.0 as usize] = number as u32;
+        let slot = &mut self.slots[number];
+        (slot.key, slot.held, slot.guess) = (key, class == Class::Demand, class == Class::Guess);
+        self.read(number, slab, class, io);
+    }
+
+    fn read(&mut self, number: usize, slab: Slab, class: Class, io: &Io<'_>) {
+        let key = self.slots[number].key;
+        self.slots[number].state = State::Reading(class);
+        let record = io.catalog.expert(self.layer_of(key), self.expert_of(key)).record;
+        io.reader.read(Ticket(u64::from(key.0)), class, record.pieces(), slab);
+    }
+
+    /// Makes a slot free.
+    pub(crate) fn free(&mut self, number: usize, slab: Slab) {
+        self.forget(number);
+        self.slots[number].state = State::Free(slab);
+    }
+
+    /// The slot's expert has none any more.
+    pub(crate) fn forget(&mut self, number: usize) {
+        let slot = &mut self.slots[number];
+        self.at[slot.key.0 as usize] = NOWHERE;
+        (slot.held, slot.guess) = (false, false);
+    }
+
+    pub(crate) fn slot_of(&self, key: Key) -> Option<usize> {
+        let slot = self.at[key.0 as usize];
+        (slot != NOWHERE).then_some(slot as usize)
+    }
+}
+
+/// What slots work with.
+pub(crate) struct Io<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) reader: &'a dyn Reader,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) phase: Phase,
+}
+
+impl Io<'_> {
+    pub(crate) fn bytes(&self, layer: LayerId, expert: ExpertId) -> u64 {
+        self.catalog.expert(layer, expert).record.len()
+    }
+}

@@ -1,0 +1,259 @@
+//! What the forward pass asks.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use deltafin_checkpoint::{Catalog, Identity};
+use deltafin_spec::{ExpertId, FfnKind, LayerId};
+use deltafin_store::Store;
+use deltafin_store::arena::Arena;
+use deltafin_store::drive::{Filled, IoMode, Reader, ReaderReport, open_reader, room_for};
+
+use crate::counters::{Counters, Phase};
+use crate::feed::{Asked, Feed};
+use crate::shared::Shared;
+use crate::slots::{Key, Next, Slots};
+use crate::{Layout, SpineLease, StreamError};
+
+/// The moving weights of one checkpoint.
+pub struct Stream {
+    shared: Arc<Shared>,
+    reader: Box<dyn Reader>,
+    layout: Layout,
+    /// Whether the router's guesses are of any use.
+    guesses: bool,
+}
+
+impl Stream {
+    /// Sets memory aside and starts the drives. Reads nothing yet.
+    pub fn open(
+        catalog: Arc<Catalog>,
+        store: Arc<dyn Store>,
+        layout: Layout,
+        mode: IoMode,
+    ) -> Result<Stream, StreamError> {
+        let rooms = UnitRooms::of(&catalog, &layout)?;
+        let stay = Arena::new(rooms.stay)?;
+        let pass = Arena::new(rooms.pass)?;
+        let slot_bytes = expert_room(&catalog);
+        let experts = Arena::new(slot_bytes * layout.expert_slots.max(1))?;
+        let slabs = (0..layout.expert_slots.max(1)).filter_map(|_| experts.take(slot_bytes));
+        let slots = Slots::new(&catalog, &layout, slabs.collect());
+        let units = unit_pieces(&catalog).zip(layout.resident.iter().copied());
+        let feed = Feed::new(units, Arc::clone(&stay), Arc::clone(&pass));
+        let shared = Arc::new(Shared::new(catalog, feed, slots));
+        let arenas = [stay, pass, experts];
+        let landing: Arc<Shared> = Arc::clone(&shared);
+        let reader = open_reader(store, mode, &arenas, landing)?;
+        let all = Layout::everything(shared.catalog.spec()).expert_slots;
+        let guesses = layout.prefetch.follows_the_router()
+            && !(layout.cache && layout.expert_slots >= all);
+        Ok(Stream { shared, reader, layout, guesses })
+    }
+
+    /// How memory is divided.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What was used, read and waited for so far.
+    pub fn counters(&self) -> Counters {
+        self.shared.lock().counters
+    }
+
+    /// How the drives are read, and what they did.
+    pub fn report(&self) -> ReaderReport {
+        self.reader.report()
+    }
+
+    /// What was learned about which experts are used, as a file for [`Stream::adopt_heat`].
+    pub fn heat_file(&self, identity: Identity) -> Vec<u8> {
+        self.shared.lock().slots.heat.to_file(identity)
+    }
+
+    /// Goes on from what an earlier run learned. False, and nothing is changed, if the file is of
+    /// other weights or damaged.
+    pub fn adopt_heat(&self, identity: Identity, file: &[u8]) -> bool {
+        self.shared.lock().slots.heat.adopt(identity, file)
+    }
+
+    /// A pass of `rows` rows begins; `head` says whether it uses the output head.
+    pub fn begin(&self, rows: usize, head: bool) {
+        let mut state = self.shared.lock();
+        state.phase = if rows == 1 { Phase::Decode } else { Phase::Prefill };
+        let phase = state.phase;
+        state.counters.of(phase).passes += 1;
+        state.slots.begin();
+        state.feed.begin(head, &*self.reader);
+    }
+
+    /// A layer's spine; waits for it.
+    pub fn spine(&self, layer: LayerId) -> Result<SpineLease<'_>, StreamError> {
+        self.unit(layer.index()).map_err(|source| StreamError::Layer { layer, source })
+    }
+
+    /// A layer's spine if it is there.
+    pub fn peek(&self, layer: LayerId) -> Option<SpineLease<'_>> {
+        if !self.guesses {
+            return None;
+        }
+        let filled = self.shared.lock().feed.ask_ready(layer.index())?;
+        Some(SpineLease { stream: self, unit: layer.index(), filled: Some(filled), uses: false })
+    }
+
+    /// The output head's matrix; waits for it.
+    pub fn head(&self) -> Result<SpineLease<'_>, StreamError> {
+        let head = self.layout.resident.len() - 1;
+        self.unit(head).map_err(|source| StreamError::Global { part: "the output head", source })
+    }
+
+    /// `ids` (ascending) of `layer` are needed: their reads begin.
+    pub fn demand(&self, layer: LayerId, ids: &[ExpertId]) {
+        let mut state = self.shared.lock();
+        let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
+        slots.demand(layer, ids, &mut io);
+    }
+
+    /// `ids` of a later layer are likely to be needed, most likely first.
+    pub fn expect(&self, layer: LayerId, ids: &[ExpertId]) {
+        let mut state = self.shared.lock();
+        let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
+        slots.expect(layer, ids, &mut io);
+    }
+
+    /// Hands out the records of `ids` (ascending) as they come.
+    pub fn take(
+        &self,
+        layer: LayerId,
+        ids: &[ExpertId],
+        arrived: &mut dyn FnMut(ExpertId, &[u8]),
+    ) -> Result<(), StreamError> {
+        let mut state = self.shared.lock();
+        let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
+        slots.open_window(layer, ids, &mut io);
+        loop {
+            match state.slots.next() {
+                Next::Done => return Ok(()),
+                Next::Failed(expert, source) => {
+                    return Err(StreamError::Expert { layer, expert, source });
+                }
+                Next::Ready(id, filled) => {
+                    let key = state.slots.key(layer, id);
+                    drop(state);
+                    let used = InUse { stream: self, key, filled: Some(filled) };
+                    arrived(id, used.filled.as_deref().unwrap_or_default());
+                    drop(used);
+                    state = self.shared.lock();
+                }
+                Next::Wait => {
+                    let start = Instant::now();
+                    state = self.shared.wait(state);
+                    let phase = state.phase;
+                    state.counters.of(phase).expert_wait += start.elapsed();
+                    let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
+                    slots.assign(&mut io);
+                }
+                // The caller took another order than ascending: what it wants now goes first.
+                Next::Stuck => {
+                    let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
+                    slots.restart_window(&mut io);
+                }
+            }
+        }
+    }
+
+    fn unit(&self, unit: usize) -> Result<SpineLease<'_>, deltafin_store::StoreError> {
+        let mut state = self.shared.lock();
+        loop {
+            match state.feed.ask(unit, &*self.reader) {
+                Asked::Ready(filled) => {
+                    return Ok(SpineLease { stream: self, unit, filled: Some(filled), uses: true });
+                }
+                Asked::Failed(error) => return Err(error),
+                Asked::Wait => {
+                    let start = Instant::now();
+                    state = self.shared.wait(state);
+                    let phase = state.phase;
+                    state.counters.of(phase).spine_wait += start.elapsed();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn give_back(&self, unit: usize, filled: Filled, used: bool) {
+        self.shared.lock().feed.give_back(unit, filled, used, &*self.reader);
+        self.shared.notify();
+    }
+
+    fn give_back_expert(&self, key: Key, filled: Filled) {
+        let mut state = self.shared.lock();
+        let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
+        slots.give_back(key, filled, &mut io);
+    }
+}
+
+/// An expert's record while it is used; it goes back also when its user panics.
+struct InUse<'s> {
+    stream: &'s Stream,
+    key: Key,
+    filled: Option<Filled>,
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        if let Some(filled) = self.filled.take() {
+            self.stream.give_back_expert(self.key, filled);
+        }
+    }
+}
+
+/// Bytes that the largest unit needs in memory.
+pub fn largest_unit_room(catalog: &Catalog) -> usize {
+    unit_rooms(catalog).max().unwrap_or(0)
+}
+
+/// Bytes that each unit needs in memory.
+pub fn unit_rooms(catalog: &Catalog) -> impl Iterator<Item = usize> + '_ {
+    unit_pieces(catalog).map(|pieces| room_for(&pieces))
+}
+
+/// Bytes for units that stay and for those that do not.
+struct UnitRooms {
+    stay: usize,
+    pass: usize,
+}
+
+impl UnitRooms {
+    fn of(catalog: &Catalog, layout: &Layout) -> Result<UnitRooms, StreamError> {
+        let (mut stay, mut largest) = (0, 0);
+        for (room, stays) in unit_rooms(catalog).zip(&layout.resident) {
+            if *stays {
+                stay += room;
+            } else {
+                largest = largest.max(room);
+            }
+        }
+        let pass = layout.stream_bytes;
+        if pass < largest {
+            return Err(StreamError::StreamRoom { wanted: pass, needed: largest });
+        }
+        Ok(UnitRooms { stay, pass })
+    }
+}
+
+/// The layers' spines, then the head.
+fn unit_pieces(catalog: &Catalog) -> impl Iterator<Item = Box<[deltafin_checkpoint::Span]>> + '_ {
+    let layers = catalog.spec().layer_ids().map(|l| catalog.spine(l).record().pieces().into());
+    let head = catalog.globals().head.tensor().record().pieces().into();
+    layers.chain([head])
+}
+
+/// Bytes of a slot: enough for every expert.
+pub fn expert_room(catalog: &Catalog) -> usize {
+    let spec = catalog.spec();
+    let layers = spec.layer_ids().filter(|l| spec.layer(*l).ffn == FfnKind::Moe);
+    let rooms = layers.flat_map(|layer| {
+        spec.moe.expert_ids().map(move |e| room_for(catalog.expert(layer, e).record.pieces()))
+    });
+    rooms.max().unwrap_or(0).max(1)
+}

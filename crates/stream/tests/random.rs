@@ -1,0 +1,130 @@
+//! Random passes over a random division of memory: the bytes handed out are the record's, every
+//! expert that was asked for comes once, and nothing hangs.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use deltafin_spec::{ExpertId, FfnKind, LayerId};
+use deltafin_store::drive::IoMode;
+use deltafin_store::{Checkpoint, read_record};
+use deltafin_stream::{Layout, Prefetch, Stream};
+use deltafin_testkit::open;
+
+/// Numbers from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+}
+
+fn layout(checkpoint: &Checkpoint, random: &mut Random) -> Layout {
+    let units = checkpoint.spec().layers.len() + 1;
+    let stays = [0, 50, 100][random.below(3)];
+    Layout {
+        resident: (0..units).map(|_| random.chance(stays)).collect(),
+        stream_bytes: [384 << 10, 700 << 10, 4 << 20][random.below(3)],
+        expert_slots: [1, 2, 3, 8, 40, 200][random.below(6)],
+        cache: random.chance(50),
+        prefetch: Prefetch::ALL[random.below(4)],
+    }
+}
+
+struct Rig {
+    checkpoint: Checkpoint,
+    stream: Stream,
+}
+
+impl Rig {
+    fn new(random: &mut Random) -> Rig {
+        let checkpoint = open("k3-micro");
+        let layout = layout(&checkpoint, random);
+        let mode = [IoMode::Auto, IoMode::Buffered][random.below(2)];
+        let (catalog, store) = (Arc::clone(&checkpoint.catalog), Arc::clone(&checkpoint.store));
+        let stream = Stream::open(catalog, store, layout, mode).unwrap();
+        Rig { checkpoint, stream }
+    }
+
+    fn record(&self, layer: LayerId, expert: ExpertId) -> Vec<u8> {
+        let record = self.checkpoint.catalog.expert(layer, expert).record;
+        let mut bytes = vec![0; record.len() as usize];
+        read_record(&*self.checkpoint.store, record, &mut bytes).unwrap();
+        bytes
+    }
+
+    fn pass(&self, random: &mut Random) {
+        let head = random.chance(70);
+        self.stream.begin([1, 5][random.below(2)], head);
+        for layer in self.checkpoint.spec().layer_ids() {
+            if random.chance(2) {
+                return; // A pass that stops in the middle.
+            }
+            let spine = self.stream.spine(layer).unwrap();
+            assert!(*spine == *self.spine(layer), "layer {layer}");
+            if self.checkpoint.spec().layer(layer).ffn == FfnKind::Moe {
+                self.experts(layer, random);
+            }
+        }
+        if head {
+            let head = self.stream.head().unwrap();
+            let tensor = self.checkpoint.catalog.globals().head.tensor();
+            let mut wanted = vec![0; tensor.span.len() as usize];
+            self.checkpoint.store.read_exact(tensor.span, &mut wanted).unwrap();
+            assert!(*head == *wanted);
+        }
+    }
+
+    fn spine(&self, layer: LayerId) -> Vec<u8> {
+        let record = self.checkpoint.catalog.spine(layer).record();
+        let mut bytes = vec![0; record.len() as usize];
+        read_record(&*self.checkpoint.store, record, &mut bytes).unwrap();
+        bytes
+    }
+
+    fn experts(&self, layer: LayerId, random: &mut Random) {
+        let experts = self.checkpoint.spec().moe.experts;
+        let few = [10, 30, 100][random.below(3)];
+        let some = |random: &mut Random| -> Vec<ExpertId> {
+            let ids = self.checkpoint.spec().moe.expert_ids();
+            ids.filter(|_| random.chance(few)).collect()
+        };
+        let ids = some(random);
+        if random.chance(90) {
+            self.stream.demand(layer, &ids);
+        }
+        let next = LayerId::new(layer.number() + 1);
+        if next.index() < self.checkpoint.spec().layers.len() {
+            drop(self.stream.peek(next));
+            self.stream.expect(next, &some(random));
+        }
+        for window in ids.chunks(1 + random.below(experts)) {
+            let mut seen = BTreeSet::new();
+            self.stream
+                .take(layer, window, &mut |id, bytes| {
+                    assert!(seen.insert(id), "{id:?} came twice");
+                    assert!(bytes == self.record(layer, id), "layer {layer}, expert {id}");
+                })
+                .unwrap();
+            assert!(seen.into_iter().eq(window.iter().copied()));
+        }
+    }
+}
+
+#[test]
+fn whatever_the_memory_the_bytes_are_the_records() {
+    for seed in 0..60 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let rig = Rig::new(&mut random);
+        (0..6).for_each(|_| rig.pass(&mut random));
+        let counters = rig.stream.counters();
+        assert_eq!(counters.decode.passes + counters.prefill.passes, 6);
+    }
+}
