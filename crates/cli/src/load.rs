@@ -216,5 +216,10 @@ fn options(args: &EngineArgs) -> EngineOptions {
         threads: args.threads(),
         chunk: args.chunk(),
         context: args.context(),
+        memory: args.memory(),
+        io: args.io(),
+        prefetch: args.prefetch(),
+        slabs: args.slabs(),
+        cache: args.expert_cache(),
     }
 }

@@ -42,7 +42,7 @@ impl Summary {
             decode_tokens_per_second: rate(stats.new_ids.saturating_sub(1), stats.decode_seconds),
             first_token_seconds: (stats.new_ids > 0).then_some(stats.first_id_seconds),
             peak_memory_bytes: peak_memory_bytes(),
-            weights: engine.residency().name(),
+            weights: engine.weights_in(),
             recipe: engine.recipe(),
             device: "cpu",
             sampling: "greedy",

@@ -1,15 +1,17 @@
 //! A loaded model.
 
-use crate::memory::usable_bytes;
-use crate::options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
+use crate::options::{
+    CONTEXT_SHARE, DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, LEAST_CONTEXT, MOST_THREADS,
+};
+use crate::residency;
 use crate::weights::StreamedWeights;
 use crate::{EngineError, Session};
+use deltafin_budget::{Plan, Usage};
 use deltafin_kernels::{Isa, IsaKind, Kernels};
 use deltafin_model::{Forward, State, Weights};
 use deltafin_pool::Pool;
 use deltafin_spec::ModelSpec;
 use deltafin_store::Checkpoint;
-use deltafin_store::drive::IoMode;
 use deltafin_stream::Layout;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,17 +25,34 @@ pub struct Engine<W = StreamedWeights> {
     stop_ids: Vec<u32>,
     chunk: usize,
     context: usize,
+    plan: Option<Plan>,
     turn: Mutex<()>,
 }
 
 impl Engine {
-    /// Loads `checkpoint`.
+    /// Divides memory for `checkpoint`. Its weights are read when they are first needed.
     pub fn open(checkpoint: Checkpoint, options: EngineOptions) -> Result<Engine, EngineError> {
-        let stop_ids = checkpoint.stop_ids();
         let spec = checkpoint.spec().clone();
-        settle(&spec, &options)?;
-        let weights = StreamedWeights::open(checkpoint, Layout::everything(&spec), IoMode::Auto)?;
-        Engine::with_weights(spec, weights, stop_ids, options)
+        let budget = residency::budget(&options)?;
+        let settled = settle(&spec, &options, Some(budget))?;
+        let Settled { threads, context, chunk, .. } = settled;
+        let usage = Usage { context, chunk, threads };
+        let plan = residency::plan(&checkpoint.catalog, usage, budget)?;
+        let layout = residency::layout(&spec, &plan, &options);
+        let stop_ids = checkpoint.stop_ids();
+        let weights = StreamedWeights::open(checkpoint, layout, options.io)?;
+        let chunk = plan.chunk_rows;
+        let mut engine = Engine::settled(spec, weights, stop_ids, Settled { chunk, ..settled });
+        engine.plan = Some(plan);
+        Ok(engine)
+    }
+
+    /// Where the weights are once all have been used: the word for statistics.
+    pub fn weights_in(&self) -> &'static str {
+        let all = Layout::everything(&self.spec);
+        let layout = self.weights.stream().layout();
+        let stay = layout.resident == all.resident && layout.expert_slots == all.expert_slots;
+        if stay && layout.cache { "memory" } else { "drive" }
     }
 }
 
@@ -45,9 +64,20 @@ impl<W: Weights> Engine<W> {
         stop_ids: Vec<u32>,
         options: EngineOptions,
     ) -> Result<Engine<W>, EngineError> {
-        let Settled { isa, threads, context, chunk } = settle(&spec, &options)?;
+        let settled = settle(&spec, &options, None)?;
+        Ok(Engine::settled(spec, weights, stop_ids, settled))
+    }
+
+    fn settled(spec: ModelSpec, weights: W, stop_ids: Vec<u32>, settled: Settled) -> Engine<W> {
+        let Settled { isa, threads, context, chunk } = settled;
         let kernels = Kernels::new(isa, Arc::new(Pool::new(threads)));
-        Ok(Engine { spec, kernels, weights, stop_ids, chunk, context, turn: Mutex::default() })
+        let (plan, turn) = (None, Mutex::default());
+        Engine { spec, kernels, weights, stop_ids, chunk, context, plan, turn }
+    }
+
+    /// How memory is spent; nothing for weights that came from elsewhere.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
     }
 
     /// The model's dimensions.
@@ -113,30 +143,42 @@ struct Settled {
     chunk: usize,
 }
 
-fn settle(spec: &ModelSpec, options: &EngineOptions) -> Result<Settled, EngineError> {
+/// `budget`: the bytes that may be resident, where that is known.
+fn settle(
+    spec: &ModelSpec,
+    options: &EngineOptions,
+    budget: Option<u64>,
+) -> Result<Settled, EngineError> {
     let isa = options.isa.map_or(Ok(Isa::best()), Isa::new)?;
     let threads = match options.threads.map(NonZeroUsize::get) {
         Some(asked) if asked > MOST_THREADS => return Err(EngineError::Threads { asked }),
         Some(asked) => asked,
         None => Pool::default_threads().min(MOST_THREADS),
     };
-    let context = context_of(spec, options.context)?;
+    let context = context_of(spec, options.context, budget)?;
     let chunk = options.chunk.map_or(DEFAULT_CHUNK, NonZeroUsize::get).min(context);
     Ok(Settled { isa, threads, context, chunk })
 }
 
-fn context_of(spec: &ModelSpec, asked: Option<NonZeroUsize>) -> Result<usize, EngineError> {
+fn context_of(
+    spec: &ModelSpec,
+    asked: Option<NonZeroUsize>,
+    budget: Option<u64>,
+) -> Result<usize, EngineError> {
     let limit = spec.max_positions;
-    let context = match asked.map(NonZeroUsize::get) {
-        Some(asked) if asked > limit => return Err(EngineError::Context { asked, limit }),
-        Some(asked) => asked,
-        None => limit.min(DEFAULT_CONTEXT),
-    };
-    let needed = State::bytes(spec, context);
-    match usable_bytes() {
-        Some(memory) if needed > memory => {
-            Err(EngineError::ContextMemory { context, needed, memory })
-        }
-        _ => Ok(context),
+    match (asked.map(NonZeroUsize::get), budget) {
+        (Some(asked), _) if asked > limit => Err(EngineError::Context { asked, limit }),
+        (Some(asked), _) => Ok(asked),
+        (None, None) => Ok(limit.min(DEFAULT_CONTEXT)),
+        (None, Some(budget)) => Ok(affordable_context(spec, budget).min(limit)),
     }
+}
+
+/// The default context, halved until it takes no more than its share of the memory.
+fn affordable_context(spec: &ModelSpec, budget: u64) -> usize {
+    let mut context = DEFAULT_CONTEXT;
+    while context > LEAST_CONTEXT && State::bytes(spec, context) > budget / CONTEXT_SHARE {
+        context /= 2;
+    }
+    context
 }

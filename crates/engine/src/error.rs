@@ -1,6 +1,7 @@
 //! What can go wrong between ids and ids.
 
 use crate::options::MOST_THREADS;
+use deltafin_budget::BudgetError;
 use deltafin_kernels::UnsupportedIsa;
 use deltafin_model::StepError;
 use deltafin_stream::StreamError;
@@ -27,19 +28,9 @@ pub enum EngineError {
         /// The checkpoint's limit.
         limit: usize,
     },
-    /// The state of a full context would not fit into this machine.
-    #[error(
-        "a context of {context} positions needs {} MB of state, this machine has {} MB of memory: \
-         lower --context", needed / 1_000_000, memory / 1_000_000
-    )]
-    ContextMemory {
-        /// Positions asked for.
-        context: usize,
-        /// Bytes of the state when full.
-        needed: u64,
-        /// Bytes of memory.
-        memory: u64,
-    },
+    /// There is no division of memory that works.
+    #[error(transparent)]
+    Budget(#[from] BudgetError),
     /// Nothing to start from.
     #[error("the prompt is empty: give at least one token")]
     EmptyPrompt,

@@ -8,20 +8,20 @@
 mod engine;
 mod error;
 mod generate;
-mod memory;
 mod options;
+mod residency;
 mod session;
 mod weights;
 
+pub use deltafin_budget::{Plan, peak_resident_bytes};
 pub use deltafin_kernels::IsaKind;
 pub use deltafin_model::{Observer, Silent, Tap};
 pub use deltafin_spec::{LayerId, ModelSpec};
+pub use deltafin_store::drive::IoMode;
+pub use deltafin_stream::{Counters, Layout, Prefetch, StreamError, Use};
 pub use engine::Engine;
 pub use error::{EngineError, WeightsError};
 pub use generate::{Finish, Limits, Listener, Outcome, Stats, generate};
-pub use memory::peak_resident_bytes;
 pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
-pub use deltafin_store::drive::IoMode;
-pub use deltafin_stream::{Counters, Layout, Prefetch, StreamError, Use};
 pub use session::{Flow, Progress, Session};
 pub use weights::StreamedWeights;

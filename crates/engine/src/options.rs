@@ -1,6 +1,8 @@
 //! What can be set on an engine. None of it changes a token.
 
 use deltafin_kernels::IsaKind;
+use deltafin_store::drive::IoMode;
+use deltafin_stream::Prefetch;
 use std::num::NonZeroUsize;
 
 /// Prompt rows of one pass: long enough that an expert read serves many rows.
@@ -13,15 +15,48 @@ pub const MOST_THREADS: usize = 1024;
 /// Positions a session has room for, unless the checkpoint allows fewer.
 pub const DEFAULT_CONTEXT: usize = 32 * 1024;
 
+/// A context that nobody asked for takes at most this part of the memory, if it can.
+pub(crate) const CONTEXT_SHARE: u64 = 8;
+
+/// Positions that a session has room for even when memory is short, unless it is asked for fewer.
+pub(crate) const LEAST_CONTEXT: usize = 4096;
+
 /// Settings; `None` means "choose for this machine".
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
     /// The instruction set; the fastest there is by default.
     pub isa: Option<IsaKind>,
     /// Threads that compute; by default the CPUs this process may use.
     pub threads: Option<NonZeroUsize>,
-    /// Prompt rows of one pass; [`DEFAULT_CHUNK`] by default.
+    /// Prompt rows of one pass; by default [`DEFAULT_CHUNK`], fewer where memory is short.
     pub chunk: Option<NonZeroUsize>,
-    /// Positions of a session; by default [`DEFAULT_CONTEXT`] or what the checkpoint allows.
+    /// Positions of a session; by default [`DEFAULT_CONTEXT`], what the checkpoint allows, or what a
+    /// part of the memory holds, whichever is least.
     pub context: Option<NonZeroUsize>,
+    /// The most bytes that may ever be resident; by default what the machine has to spare.
+    pub memory: Option<u64>,
+    /// How drives are read.
+    pub io: IoMode,
+    /// What is read before it is asked for.
+    pub prefetch: Prefetch,
+    /// The most experts that memory is set aside for; as many as fit by default.
+    pub slabs: Option<NonZeroUsize>,
+    /// Whether experts stay in memory after use.
+    pub cache: bool,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions {
+            isa: None,
+            threads: None,
+            chunk: None,
+            context: None,
+            memory: None,
+            io: IoMode::Auto,
+            prefetch: Prefetch::Auto,
+            slabs: None,
+            cache: true,
+        }
+    }
 }

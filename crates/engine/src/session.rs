@@ -116,7 +116,8 @@ impl<'e, W: Weights> Session<'e, W> {
     /// Takes in one id.
     pub fn advance(&mut self, id: u32) -> Result<(), EngineError> {
         self.check_room(1)?;
-        let run = self.pass(&[id], true, &mut deltafin_model::Silent).and_then(|()| self.last_logits());
+        let run =
+            self.pass(&[id], true, &mut deltafin_model::Silent).and_then(|()| self.last_logits());
         self.settle(run).map(|_| ())
     }
 

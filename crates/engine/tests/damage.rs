@@ -2,7 +2,9 @@
 //! next request starts clean.
 #![allow(clippy::unwrap_used)]
 
-use deltafin_engine::{Engine, EngineError, EngineOptions, IoMode, Layout, Session, StreamedWeights};
+use deltafin_engine::{
+    Engine, EngineError, EngineOptions, IoMode, Layout, Session, StreamedWeights,
+};
 use deltafin_model::{Expert, Weights};
 use deltafin_spec::{ExpertId, ExpertTensor, GlobalTensor, LayerId, SpineTensor, TensorId};
 use deltafin_testkit::{Golden, fixture, open};

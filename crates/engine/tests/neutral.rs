@@ -89,6 +89,7 @@ fn run(model: &Model, prompt: &[u32], setting: Setting) -> Trace {
             _ => NonZeroUsize::new(CONTEXT),
         },
         context: NonZeroUsize::new(CONTEXT),
+        ..EngineOptions::default()
     };
     let (spec, weights) = (model.spec.clone(), &model.weights);
     if setting.shuffle {

@@ -69,7 +69,13 @@ impl<W: Weights> Forward<'_, W> {
     }
 
     /// The next layer's feed-forward input for a block of rows, as far as it is known.
-    fn next_input(&self, view: &LayerView<'_>, block: Range<usize>, rows: usize, ws: &mut Workspace) {
+    fn next_input(
+        &self,
+        view: &LayerView<'_>,
+        block: Range<usize>,
+        rows: usize,
+        ws: &mut Workspace,
+    ) {
         let (hidden, isa, eps) = (self.spec.hidden, self.kernels.isa(), self.spec.rms_eps);
         let b = &mut ws.predict;
         let norm = sized(&mut b.norm, hidden);

@@ -1,9 +1,9 @@
 //! What can go wrong while bytes move.
 
 use deltafin_spec::{ExpertId, LayerId};
+use deltafin_store::StoreError;
 use deltafin_store::arena::ArenaError;
 use deltafin_store::drive::ReaderError;
-use deltafin_store::StoreError;
 
 /// Weights could not be had.
 #[derive(Debug, thiserror::Error)]

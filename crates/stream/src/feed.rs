@@ -107,7 +107,13 @@ impl Feed {
     }
 
     /// `used`: its turn in this pass is over.
-    pub(crate) fn give_back(&mut self, unit: usize, filled: Filled, used: bool, reader: &dyn Reader) {
+    pub(crate) fn give_back(
+        &mut self,
+        unit: usize,
+        filled: Filled,
+        used: bool,
+        reader: &dyn Reader,
+    ) {
         let keep = self.units[unit].stays || !used;
         self.units[unit].state = if keep { State::Ready(filled) } else { State::Absent };
         if used {

@@ -24,8 +24,7 @@ pub(crate) struct State {
 
 impl Shared {
     pub(crate) fn new(catalog: Arc<Catalog>, feed: Feed, slots: Slots) -> Shared {
-        let state =
-            State { feed, slots, counters: Counters::default(), phase: Phase::default() };
+        let state = State { feed, slots, counters: Counters::default(), phase: Phase::default() };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         Shared { catalog, state, changed }
     }

@@ -46,8 +46,8 @@ impl Stream {
         let landing: Arc<Shared> = Arc::clone(&shared);
         let reader = open_reader(store, mode, &arenas, landing)?;
         let all = Layout::everything(shared.catalog.spec()).expert_slots;
-        let guesses = layout.prefetch.follows_the_router()
-            && !(layout.cache && layout.expert_slots >= all);
+        let guesses =
+            layout.prefetch.follows_the_router() && !(layout.cache && layout.expert_slots >= all);
         Ok(Stream { shared, reader, layout, guesses })
     }
 

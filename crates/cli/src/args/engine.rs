@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser, ValueParserFactory};
 use clap::{Args, ValueEnum};
-use deltafin_engine::MOST_THREADS;
+use deltafin_engine::{IoMode, MOST_THREADS, Prefetch};
 use deltafin_kernels::IsaKind;
 
-use super::size::{Bounded, Positive};
+use super::size::{Auto, Bounded, Positive};
 use crate::built_in;
 
 /// The engine's flags. Each has an environment twin, which the flag overrides.
@@ -45,6 +45,44 @@ pub(crate) struct EngineArgs {
     /// Positions to hold, prompt and reply together; 32K by default, or the model's limit if lower
     #[arg(long, value_name = "N", env = "DELTAFIN_CONTEXT", hide_env_values = true)]
     context: Option<Positive>,
+
+    /// Most memory to have resident at any time: a promise. 'auto' takes what the machine can spare
+    #[arg(
+        long,
+        value_name = "SIZE|auto",
+        default_value = "auto",
+        env = "DELTAFIN_MEMORY",
+        hide_env_values = true
+    )]
+    memory: Auto<Positive>,
+
+    /// How drives are read; alters speed, never the result
+    #[arg(long, value_enum, default_value = "auto", env = "DELTAFIN_IO", hide_env_values = true)]
+    io: IoArg,
+
+    /// What to read on a guess while a drive is idle; alters speed, never the result
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        env = "DELTAFIN_PREFETCH",
+        hide_env_values = true
+    )]
+    prefetch: PrefetchArg,
+
+    /// Most experts to set memory aside for; as many as fit by default
+    #[arg(long, value_name = "N", env = "DELTAFIN_SLABS", hide_env_values = true)]
+    slabs: Option<Positive>,
+
+    /// Whether experts stay in memory after use; alters speed, never the result
+    #[arg(
+        long,
+        value_enum,
+        default_value = "on",
+        env = "DELTAFIN_EXPERT_CACHE",
+        hide_env_values = true
+    )]
+    expert_cache: Switch,
 
     /// Print a summary to standard error: speeds, memory, recipe, instruction set, threads
     #[arg(
@@ -110,7 +148,77 @@ enum IsaArg {
     Neon,
 }
 
+/// What may be typed for a way to read drives.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum IoArg {
+    /// The best that the drive and the system can do
+    Auto,
+    /// io_uring past the page cache (Linux)
+    Uring,
+    /// Plain reads past the page cache
+    Direct,
+    /// Reads through the page cache
+    Buffered,
+}
+
+/// What may be typed for guesses.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PrefetchArg {
+    /// The next two together
+    Auto,
+    /// Nothing
+    Off,
+    /// Experts that the previous token used
+    Prev,
+    /// Experts that the next layer's router would choose now
+    Lookahead,
+}
+
+/// A switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    /// They do
+    On,
+    /// They do not
+    Off,
+}
+
 impl EngineArgs {
+    /// The most bytes to have resident; nothing means what the machine can spare.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.memory.0.map(|bytes| bytes.0.get() as u64)
+    }
+
+    /// How drives are to be read.
+    pub(crate) fn io(&self) -> IoMode {
+        match self.io {
+            IoArg::Auto => IoMode::Auto,
+            IoArg::Uring => IoMode::Uring,
+            IoArg::Direct => IoMode::Direct,
+            IoArg::Buffered => IoMode::Buffered,
+        }
+    }
+
+    /// What to read on a guess.
+    pub(crate) fn prefetch(&self) -> Prefetch {
+        match self.prefetch {
+            PrefetchArg::Auto => Prefetch::Auto,
+            PrefetchArg::Off => Prefetch::Off,
+            PrefetchArg::Prev => Prefetch::Prev,
+            PrefetchArg::Lookahead => Prefetch::Lookahead,
+        }
+    }
+
+    /// The most experts to set memory aside for, where given.
+    pub(crate) fn slabs(&self) -> Option<NonZeroUsize> {
+        self.slabs.map(|slabs| slabs.0)
+    }
+
+    /// Whether experts stay in memory after use.
+    pub(crate) fn expert_cache(&self) -> bool {
+        self.expert_cache == Switch::On
+    }
+
     /// The instruction set asked for; nothing means the best there is.
     pub(crate) fn isa(&self) -> Option<IsaKind> {
         match self.isa {
@@ -133,6 +241,8 @@ impl EngineArgs {
             ("--model", !matches!(self.model, None | Some(ModelArg::Unset))),
             ("--chunk", self.chunk.is_some()),
             ("--context", self.context.is_some()),
+            ("--memory", self.memory.0.is_some()),
+            ("--slabs", self.slabs.is_some()),
             ("--stats", self.stats),
         ];
         given.into_iter().filter_map(|(flag, given)| given.then_some(flag))

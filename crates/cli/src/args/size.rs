@@ -15,6 +15,10 @@ pub(crate) struct Positive(pub(crate) NonZeroUsize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounded<const MOST: usize>(pub(crate) NonZeroUsize);
 
+/// Something typed, or `auto` for "choose for this machine".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Auto<T>(pub(crate) Option<T>);
+
 const EXPECTED: &str = "expected a whole number, with K, M or G for 1024, 1024² or 1024³";
 
 impl FromStr for Count {
@@ -54,6 +58,17 @@ impl<const MOST: usize> FromStr for Bounded<MOST> {
         match count.get() <= MOST {
             true => Ok(Bounded(count)),
             false => Err(format!("at most {MOST}")),
+        }
+    }
+}
+
+impl<T: FromStr<Err = String>> FromStr for Auto<T> {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<Self, String> {
+        match typed {
+            "auto" => Ok(Auto(None)),
+            _ => typed.parse().map(|typed| Auto(Some(typed))).map_err(|e| format!("{e}, or auto")),
         }
     }
 }

@@ -125,10 +125,7 @@ pub(super) fn layer<'a>(spec: &ModelSpec, spine: &'a Spine, bytes: &'a [u8]) -> 
 /// Mix norm, mix projection and norm.
 pub(super) fn tail<'a>(tensors: [&SpanTensor; 3], bytes: [&'a [u8]; 3]) -> TailView<'a> {
     let vector_at = |i: usize| vector(tensors[i].dtype, bytes[i]);
-    TailView {
-        mix: ResidualMix { norm: vector_at(0), proj: vector_at(1) },
-        norm: vector_at(2),
-    }
+    TailView { mix: ResidualMix { norm: vector_at(0), proj: vector_at(1) }, norm: vector_at(2) }
 }
 
 /// The output head.

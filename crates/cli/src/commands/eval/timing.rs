@@ -29,7 +29,7 @@ impl Timing {
             seconds,
             tokens_per_second: tokens as f64 / seconds,
             peak_memory_bytes: peak_memory_bytes(),
-            weights: loaded.engine.residency().name(),
+            weights: loaded.engine.weights_in(),
             recipe: loaded.engine.recipe(),
             device: "cpu",
             isa: loaded.engine.isa().name(),
