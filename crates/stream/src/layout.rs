@@ -11,7 +11,8 @@ pub enum Prefetch {
     Prev,
     /// The experts that the next layer's router would choose now.
     Lookahead,
-    /// Both, the router's choices first.
+    /// The router's choices, which are right about twice as often; the previous token's where the next
+    /// layer's router is not in memory.
     #[default]
     Auto,
 }

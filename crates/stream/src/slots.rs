@@ -145,7 +145,9 @@ impl Slots {
         self.drop_guesses(io.reader);
         self.assign(io);
         self.remember(layer, ids, io);
-        self.read_guesses(io);
+        if self.prefetch == Prefetch::Prev {
+            self.guess_previous(io);
+        }
     }
 
     /// Guesses at this layer that were wrong: what has not begun is called back.
@@ -160,19 +162,26 @@ impl Slots {
         }
     }
 
-    /// Notes a single row's experts, and guesses that the next layer's are the previous row's.
+    /// Notes a single row's experts.
     fn remember(&mut self, layer: LayerId, ids: &[ExpertId], io: &Io<'_>) {
+        if io.phase == Phase::Decode && self.prefetch.follows_the_previous_token() {
+            let previous = &mut self.previous[layer.index()];
+            previous.clear();
+            previous.extend_from_slice(ids);
+        }
+    }
+
+    /// Guesses that the next layer's experts are the previous row's.
+    pub(crate) fn guess_previous(&mut self, io: &mut Io<'_>) {
         if io.phase != Phase::Decode || !self.prefetch.follows_the_previous_token() {
             return;
         }
-        let previous = &mut self.previous[layer.index()];
-        previous.clear();
-        previous.extend_from_slice(ids);
-        let next = layer.index() + 1;
-        for i in 0..self.previous.get(next).map_or(0, Vec::len) {
-            let key = self.key(LayerId::new(next as u32), self.previous[next][i]);
+        let next = LayerId::new(self.layer.number() + 1);
+        for i in 0..self.previous.get(next.index()).map_or(0, Vec::len) {
+            let key = self.key(next, self.previous[next.index()][i]);
             self.guess_last(key);
         }
+        self.read_guesses(io);
     }
 
     fn guess_last(&mut self, key: Key) {

@@ -92,12 +92,17 @@ impl Stream {
         self.unit(layer.index()).map_err(|source| StreamError::Layer { layer, source })
     }
 
-    /// A layer's spine if it is there.
+    /// A layer's spine if it is there, to guess that layer's experts with.
     pub fn peek(&self, layer: LayerId) -> Option<SpineLease<'_>> {
         if !self.guesses {
             return None;
         }
-        let filled = self.shared.lock().feed.ask_ready(layer.index())?;
+        let mut state = self.shared.lock();
+        let Some(filled) = state.feed.ask_ready(layer.index()) else {
+            let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
+            slots.guess_previous(&mut io);
+            return None;
+        };
         Some(SpineLease { stream: self, unit: layer.index(), filled: Some(filled), uses: false })
     }
 
