@@ -51,16 +51,33 @@ pub struct Outcome {
     pub stats: Stats,
 }
 
-/// What the caller of [`generate`] wants to know while it runs.
+/// What the caller of [`generate`] wants to know, and to decide, while it runs.
 pub trait Listener {
     /// Asked before each layer of the prompt; `Break` stops.
     fn prefill(&mut self, progress: Progress) -> ControlFlow<()>;
 
     /// Called with each new id as soon as it is known, stop ids excepted; `Break` stops.
     fn id(&mut self, id: u32) -> ControlFlow<()>;
+
+    /// The next id, from the logits after the last one, `[vocab]`, never empty. Asked once for each
+    /// id, in order, stop ids included. The most likely one, unless the caller samples or steers.
+    fn choose(&mut self, logits: &[f32]) -> u32 {
+        most_likely(logits).unwrap_or_default()
+    }
 }
 
-/// Takes in `prompt` and generates greedily. The session afterwards holds the prompt and every new id
+/// The index of the largest of `logits`, the lowest of equals; `None` if there are none.
+pub fn most_likely(logits: &[f32]) -> Option<u32> {
+    let mut best = None;
+    for (id, &logit) in (0u32..).zip(logits) {
+        if best.is_none_or(|(_, top)| logit > top) {
+            best = Some((id, logit));
+        }
+    }
+    best.map(|(id, _)| id)
+}
+
+/// Takes in `prompt` and generates, greedily unless the listener chooses. The session afterwards holds the prompt and every new id
 /// but the last, whose pass nobody needed.
 pub fn generate<W: Weights>(
     session: &mut Session<'_, W>,
@@ -93,7 +110,10 @@ fn decode<W: Weights>(
     start: Instant,
 ) -> Result<Finish, EngineError> {
     while stats.new_ids < most {
-        let Some(id) = session.greedy() else { break };
+        if session.logits().is_empty() {
+            break;
+        }
+        let id = listener.choose(session.logits());
         stats.new_ids += 1;
         if stats.new_ids == 1 {
             stats.first_id_seconds = start.elapsed().as_secs_f64();

@@ -1,8 +1,8 @@
 //! Token ids in, token ids out.
 //!
 //! An [`Engine`] is a loaded model with its instruction set and threads. A [`Session`] is one
-//! sequence on it. [`generate`] is the decode loop. Nothing here knows text, and nothing here decides
-//! a token: that is the model's alone.
+//! sequence on it. [`generate`] is the decode loop. Nothing here knows text. A token is the
+//! model's most likely one, unless the [`Listener`] that hears of it chooses another from its logits.
 #![forbid(unsafe_code)]
 
 mod engine;
@@ -21,7 +21,7 @@ pub use deltafin_store::drive::IoMode;
 pub use deltafin_stream::{Counters, Layout, Prefetch, StreamError, Use};
 pub use engine::Engine;
 pub use error::{EngineError, WeightsError};
-pub use generate::{Finish, Limits, Listener, Outcome, Stats, generate};
+pub use generate::{Finish, Limits, Listener, Outcome, Stats, generate, most_likely};
 pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
 pub use session::{Flow, Progress, Session};
 pub use weights::StreamedWeights;

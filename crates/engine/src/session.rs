@@ -1,5 +1,6 @@
 //! One sequence on an engine.
 
+use crate::generate::most_likely;
 use crate::{Engine, EngineError, StreamedWeights};
 use deltafin_model::{Lease, Observer, State, StepError, Weights, Workspace};
 use deltafin_spec::LayerId;
@@ -123,13 +124,7 @@ impl<'e, W: Weights> Session<'e, W> {
 
     /// The most likely next id, the lowest of equals; `None` for an empty session.
     pub fn greedy(&self) -> Option<u32> {
-        let mut best = None;
-        for (id, &logit) in (0u32..).zip(&self.logits) {
-            if best.is_none_or(|(_, top)| logit > top) {
-                best = Some((id, logit));
-            }
-        }
-        best.map(|(id, _)| id)
+        most_likely(&self.logits)
     }
 
     /// Takes in `ids` and shows everything on the way: layers to `observer`, and the logits of all

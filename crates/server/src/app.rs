@@ -11,6 +11,7 @@ use deltafin_text::Tokenizer;
 use tokio::sync::watch;
 
 use crate::backend::Backend;
+use crate::control::Controls;
 use crate::http::ApiError;
 use crate::metrics::{Gauges, Metrics};
 use crate::queue::Queue;
@@ -40,6 +41,7 @@ pub(crate) type Log = Box<dyn Fn(&str) + Send + Sync>;
 pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) queue: Queue,
+    pub(crate) controls: Controls,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) model: OnceLock<Model>,
     pub(crate) phase: watch::Sender<Phase>,
@@ -62,6 +64,7 @@ impl App {
         App {
             queue: Queue::new(settings.queue),
             settings,
+            controls: Controls::default(),
             metrics: Arc::default(),
             model: OnceLock::new(),
             phase: watch::Sender::new(Phase::Serving),
@@ -98,14 +101,14 @@ impl App {
 
     /// A name that nothing else has: 24 hexadecimal digits after a prefix.
     pub(crate) fn fresh(&self, prefix: &str) -> String {
-        let number = self.ids.1.fetch_add(1, Ordering::Relaxed);
-        let half = |salt: u64| {
-            let mut hasher = self.ids.0.build_hasher();
-            hasher.write_u64(number);
-            hasher.write_u64(salt);
-            hasher.finish()
-        };
-        format!("{prefix}{:016x}{:08x}", half(0), half(1) as u32)
+        format!("{prefix}{:016x}{:08x}", self.fresh_number(), self.fresh_number() as u32)
+    }
+
+    /// A number that nobody can foresee.
+    pub(crate) fn fresh_number(&self) -> u64 {
+        let mut hasher = self.ids.0.build_hasher();
+        hasher.write_u64(self.ids.1.fetch_add(1, Ordering::Relaxed));
+        hasher.finish()
     }
 }
 

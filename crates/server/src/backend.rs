@@ -1,6 +1,7 @@
 //! The line between HTTP and inference: ids go in, events come out.
 //!
-//! A [`Backend`] takes one [`Job`] at a time and tells its [`Sink`] what happens. The sink's answer to
+//! A [`Backend`] takes one [`Job`] at a time and tells its [`Sink`] what happens. The sink
+//! chooses each id, and its answer to
 //! each event says whether anybody still wants the next one. The real backend is an engine
 //! on a thread of its own; tests script one.
 

@@ -111,6 +111,10 @@ impl Listener for Live<'_> {
         self.sink.prefill(self.prompt, self.prompt)?;
         self.sink.id(id)
     }
+
+    fn choose(&mut self, logits: &[f32]) -> u32 {
+        self.sink.choose(logits)
+    }
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

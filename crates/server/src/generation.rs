@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use deltafin_text::Delta;
 use tokio::sync::{mpsc, watch};
 
 use crate::app::{App, Phase};
 use crate::backend::Job;
+use crate::choice::Chooser;
+use crate::control::Control;
 use crate::http::ApiError;
 use crate::queue::{Slot, Ticket};
 use crate::reader::Reader;
-use crate::sink::{Prefill, Sink, Summary, Told};
+use crate::sink::{Piece, Sink, Steering, Summary, Told};
 
 /// What is to be generated.
 #[derive(Debug)]
@@ -23,12 +24,15 @@ pub(crate) struct Plan {
     pub(crate) prompt: Vec<u32>,
     pub(crate) max_new: usize,
     pub(crate) reader: Reader,
+    pub(crate) chooser: Chooser,
+    /// Reasoning tokens after which the reasoning is closed.
+    pub(crate) reasoning_limit: Option<usize>,
 }
 
 /// What happened next.
 #[derive(Debug)]
 pub(crate) enum Step {
-    Deltas(Vec<Delta>),
+    Pieces(Vec<Piece>),
     Ended(Box<Summary>),
     Failed(ApiError),
 }
@@ -38,6 +42,7 @@ pub(crate) enum Step {
 pub(crate) struct Generation {
     app: Arc<App>,
     request_id: String,
+    reply_id: String,
     began: Instant,
     prompt_ids: usize,
     phase: watch::Receiver<Phase>,
@@ -47,8 +52,8 @@ pub(crate) struct Generation {
 
 #[derive(Debug)]
 enum Stage {
-    Waiting(Ticket, Option<Box<Plan>>),
-    Running(mpsc::Receiver<Told>, Arc<Prefill>, Option<Box<Summary>>),
+    Waiting(Ticket, Option<Box<(Plan, Arc<Control>)>>),
+    Running(mpsc::Receiver<Told>, Option<Box<Summary>>),
     Over,
 }
 
@@ -58,15 +63,20 @@ impl Generation {
         app: &Arc<App>,
         plan: Plan,
         request_id: String,
+        reply_id: String,
     ) -> Result<Generation, ApiError> {
         let ticket = app.queue.join().map_err(|full| ApiError::busy(full.retry_after_s))?;
+        let control = Arc::new(Control::default());
+        control.is_thinking.store(plan.reader.is_thinking(), Ordering::Relaxed);
+        app.controls.add(&reply_id, control.clone());
         Ok(Generation {
             app: app.clone(),
             request_id,
+            reply_id,
             began: Instant::now(),
             prompt_ids: plan.prompt.len(),
             phase: app.phase.subscribe(),
-            stage: Stage::Waiting(ticket, Some(Box::new(plan))),
+            stage: Stage::Waiting(ticket, Some(Box::new((plan, control)))),
             outcome: None,
         })
     }
@@ -93,7 +103,7 @@ impl Generation {
             },
         };
         match &step {
-            Step::Deltas(_) => {}
+            Step::Pieces(_) => {}
             Step::Ended(summary) => self.over("done", Some(summary)),
             Step::Failed(error) => self.over(error.code, None),
         }
@@ -104,7 +114,7 @@ impl Generation {
     pub(crate) async fn whole(&mut self) -> Result<Box<Summary>, ApiError> {
         loop {
             match self.next().await {
-                Step::Deltas(_) => {}
+                Step::Pieces(_) => {}
                 Step::Ended(summary) => return Ok(summary),
                 Step::Failed(error) => return Err(error),
             }
@@ -115,13 +125,10 @@ impl Generation {
     pub(crate) fn status(&self) -> String {
         match &self.stage {
             Stage::Waiting(ticket, _) => format!("queued {}", ticket.ahead()),
-            Stage::Running(_, prefill, _) => {
-                let done = prefill.done.load(Ordering::Relaxed);
-                match prefill.total.load(Ordering::Relaxed) {
-                    total if done < total => format!("keep-alive prefill {done}/{total}"),
-                    _ => "keep-alive".to_owned(),
-                }
-            }
+            Stage::Running(..) => match self.app.metrics.prefill.get() {
+                (done, total) if done < total => format!("keep-alive prefill {done}/{total}"),
+                _ => "keep-alive".to_owned(),
+            },
             Stage::Over => "keep-alive".to_owned(),
         }
     }
@@ -140,6 +147,7 @@ impl Generation {
 
 impl Drop for Generation {
     fn drop(&mut self) {
+        self.app.controls.remove(&self.reply_id);
         if self.outcome.is_none() {
             // Counted by where it stood when its client went.
             let reason = match self.stage {
@@ -160,19 +168,19 @@ impl Stage {
     async fn turn(&mut self, app: &App) {
         if let Stage::Waiting(ticket, plan) = self {
             *self = match (ticket.turn().await, plan.take()) {
-                (Some(slot), Some(plan)) => Stage::begin(app, slot, *plan),
+                (Some(slot), Some(plan)) => Stage::begin(app, slot, plan.0, plan.1),
                 _ => Stage::Over,
             };
         }
     }
 
     async fn next(&mut self) -> Step {
-        let Stage::Running(told, _, ended) = self else {
+        let Stage::Running(told, ended) = self else {
             return Step::Failed(ApiError::engine("it is over"));
         };
         loop {
             match told.recv().await {
-                Some(Told::Deltas(deltas)) => return Step::Deltas(deltas),
+                Some(Told::Pieces(pieces)) => return Step::Pieces(pieces),
                 // The channel closes when the slot is free: whoever hears of the end finds it so.
                 Some(Told::Ended(summary)) => *ended = Some(Box::new(summary)),
                 Some(Told::Failed(reason)) => return Step::Failed(ApiError::engine(&reason)),
@@ -186,13 +194,14 @@ impl Stage {
         }
     }
 
-    fn begin(app: &App, slot: Slot, plan: Plan) -> Stage {
-        let Plan { prompt, max_new, reader } = plan;
+    fn begin(app: &App, slot: Slot, plan: Plan, control: Arc<Control>) -> Stage {
+        let Plan { prompt, max_new, reader, chooser, reasoning_limit } = plan;
+        let steering = Steering { chooser, control, reasoning_limit };
         app.metrics.prompt_tokens.add(prompt.len());
-        let (sink, told, prefill) = Sink::new(reader, slot, app.metrics.clone());
+        let (sink, told) = Sink::new(reader, steering, slot, app.metrics.clone());
         if let Some(model) = app.model.get() {
             model.backend.submit(Job { prompt, max_new, sink });
         }
-        Stage::Running(told, prefill, None)
+        Stage::Running(told, None)
     }
 }

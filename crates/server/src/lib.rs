@@ -15,6 +15,8 @@
 
 mod app;
 mod backend;
+mod choice;
+mod control;
 mod engine;
 mod generation;
 mod http;

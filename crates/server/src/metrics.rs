@@ -68,6 +68,27 @@ pub(crate) struct Metrics {
     pub(crate) prompt_tokens: Counter,
     pub(crate) cached_tokens: Counter,
     pub(crate) generated_tokens: Counter,
+    /// Of the prompt that is being taken in, or was last.
+    pub(crate) prefill: Prefill,
+}
+
+/// How far a prompt has come, in tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Prefill {
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Prefill {
+    pub(crate) fn set(&self, done: usize, total: usize) {
+        self.done.store(done as u64, Ordering::Relaxed);
+        self.total.store(total as u64, Ordering::Relaxed);
+    }
+
+    /// Tokens done, and all of them.
+    pub(crate) fn get(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+    }
 }
 
 /// What changes up and down and is known elsewhere.
@@ -96,6 +117,9 @@ impl Metrics {
         value("deltafin_up", "gauge", "Whether the model is loaded", u64::from(up), &mut out);
         value("deltafin_busy", "gauge", "Whether it generates", u64::from(busy), &mut out);
         value("deltafin_queue_depth", "gauge", "Requests that wait", queue_depth as u64, &mut out);
+        let (done, total) = self.prefill.get();
+        value("deltafin_prefill_tokens", "gauge", "Tokens of the last prompt", total, &mut out);
+        value("deltafin_prefill_done_tokens", "gauge", "Of them, taken in", done, &mut out);
         self.labelled(&mut out);
         for (name, help, counter) in [
             ("deltafin_prompt_tokens_total", "Prompt tokens of requests", &self.prompt_tokens),

@@ -41,8 +41,31 @@ impl Reader {
             event => event,
         };
         self.tokens += 1;
-        self.reasoning_tokens += usize::from(self.structured && self.parser.is_thinking());
+        self.reasoning_tokens += usize::from(self.is_thinking());
         Ok(self.parser.push(event))
+    }
+
+    /// Where this id's text would go, if it is text of a channel.
+    pub(crate) fn channel_of(&self, id: u32) -> Option<Channel> {
+        match self.tokenizer.event(id) {
+            Ok(Event::Bytes(_)) => self.parser.text_channel(),
+            _ => None,
+        }
+    }
+
+    /// The bytes of an id; none for one outside the vocabulary.
+    pub(crate) fn bytes(&self, id: u32) -> &[u8] {
+        self.tokenizer.token_bytes(id).unwrap_or_default()
+    }
+
+    /// Whether the reply is in its reasoning.
+    pub(crate) fn is_thinking(&self) -> bool {
+        self.structured && self.parser.is_thinking()
+    }
+
+    /// The ids that leave the reasoning and begin the answer.
+    pub(crate) fn end_of_reasoning(&self) -> Vec<u32> {
+        self.tokenizer.encode_markup("<|close|>think<|sep|><|open|>response<|sep|>")
     }
 
     /// Ends the reply and returns what was still held.

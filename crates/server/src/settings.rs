@@ -1,4 +1,4 @@
-//! What can be set on a server. None of it changes a token.
+//! What can be set on a server. Only `allow_sampling` changes a token.
 
 use std::time::Duration;
 
@@ -11,6 +11,9 @@ pub struct Settings {
     pub aliases: Vec<String>,
     /// Keys of which every request must carry one; with none, all may enter.
     pub api_keys: Vec<String>,
+    /// Whether requests may ask for ids by chance; otherwise the most likely ones are taken, whatever
+    /// they say.
+    pub allow_sampling: bool,
     /// Requests that may wait while one is answered.
     pub queue: usize,
     /// Origins whose pages may ask; `*` for all.
@@ -37,6 +40,7 @@ impl Default for Settings {
             model: "kimi-k3".to_owned(),
             aliases: Vec::new(),
             api_keys: Vec::new(),
+            allow_sampling: false,
             queue: 4,
             cors_origins: Vec::new(),
             max_body_bytes: 32 << 20,

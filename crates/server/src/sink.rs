@@ -5,14 +5,16 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use deltafin_text::Delta;
-use deltafin_text::reply::{Answer, Cut};
+use deltafin_text::reply::{Answer, Channel, Cut};
 use tokio::sync::mpsc;
 
 use crate::backend::{End, Flow};
+use crate::choice::{Chooser, Score};
+use crate::control::Control;
 use crate::metrics::Metrics;
 use crate::queue::Slot;
 use crate::reader::Reader;
@@ -25,11 +27,38 @@ pub(crate) const EVENTS_MAX: usize = 256;
 #[derive(Debug)]
 pub(crate) enum Told {
     /// Pieces of the reply, never empty.
-    Deltas(Vec<Delta>),
+    Pieces(Vec<Piece>),
     /// The reply is complete.
     Ended(Summary),
     /// Something went wrong, in words.
     Failed(String),
+}
+
+/// A piece of a reply.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) delta: Delta,
+    /// The tokens it consists of, if that is wanted.
+    pub(crate) tokens: Vec<Likely>,
+}
+
+/// A token and how likely it was.
+#[derive(Clone, Debug)]
+pub(crate) struct Likely {
+    pub(crate) bytes: Vec<u8>,
+    /// The natural logarithm of its probability.
+    pub(crate) logprob: f64,
+    /// The most likely tokens at this place, and their logarithms.
+    pub(crate) top: Vec<(Vec<u8>, f64)>,
+}
+
+/// What decides about the ids of a reply.
+#[derive(Debug)]
+pub(crate) struct Steering {
+    pub(crate) chooser: Chooser,
+    pub(crate) control: Arc<Control>,
+    /// Reasoning tokens after which the reasoning is closed.
+    pub(crate) reasoning_limit: Option<usize>,
 }
 
 /// A reply that is over.
@@ -39,23 +68,21 @@ pub(crate) struct Summary {
     pub(crate) tokens: usize,
     pub(crate) reasoning_tokens: usize,
     pub(crate) cached: usize,
-}
-
-/// How far the prompt has come, for keep-alive comments.
-#[derive(Debug, Default)]
-pub(crate) struct Prefill {
-    pub(crate) done: AtomicUsize,
-    pub(crate) total: AtomicUsize,
+    /// The tokens of reasoning and answer, if that is wanted.
+    pub(crate) likely: (Vec<Likely>, Vec<Likely>),
 }
 
 /// Takes the events of one generation. Dropping it ends the generation for everybody.
 #[derive(Debug)]
 pub struct Sink {
     reader: Reader,
+    steering: Steering,
+    /// Tokens whose text was not published yet.
+    held: Vec<(Channel, Likely)>,
+    likely: (Vec<Likely>, Vec<Likely>),
     cached: usize,
     began: Instant,
     last: Option<Instant>,
-    prefill: Arc<Prefill>,
     metrics: Arc<Metrics>,
     // Dropped before the channel: whoever sees the channel closed finds the slot free.
     slot: Slot,
@@ -65,15 +92,26 @@ pub struct Sink {
 impl Sink {
     pub(crate) fn new(
         reader: Reader,
+        steering: Steering,
         slot: Slot,
         metrics: Arc<Metrics>,
-    ) -> (Sink, mpsc::Receiver<Told>, Arc<Prefill>) {
+    ) -> (Sink, mpsc::Receiver<Told>) {
         let (events, told) = mpsc::channel(EVENTS_MAX);
-        let prefill = Arc::new(Prefill::default());
         let began = Instant::now();
-        let (cached, last, shared) = (0, None, prefill.clone());
-        let sink = Sink { reader, cached, began, last, prefill: shared, metrics, slot, events };
-        (sink, told, prefill)
+        metrics.prefill.set(0, 0);
+        let sink = Sink {
+            reader,
+            steering,
+            held: Vec::new(),
+            likely: Default::default(),
+            cached: 0,
+            began,
+            last: None,
+            metrics,
+            slot,
+            events,
+        };
+        (sink, told)
     }
 
     /// So many ids of the prompt are taken in already.
@@ -84,14 +122,28 @@ impl Sink {
 
     /// The prompt has come so far. To be asked before each step that takes long.
     pub fn prefill(&mut self, done: usize, total: usize) -> Flow {
-        self.prefill.done.store(done, Ordering::Relaxed);
-        self.prefill.total.store(total, Ordering::Relaxed);
+        self.metrics.prefill.set(done, total);
         self.flow()
+    }
+
+    /// The next id, from the logits after the last one, `[vocab]`. To be asked once for each id,
+    /// stop ids included.
+    pub fn choose(&mut self, logits: &[f32]) -> u32 {
+        let Steering { chooser, control, reasoning_limit } = &mut self.steering;
+        if chooser.is_free() && self.reader.is_thinking() {
+            let reached =
+                reasoning_limit.is_some_and(|most| self.reader.reasoning_tokens() >= most);
+            if control.take_end_of_reasoning() || reached {
+                chooser.dictate(&self.reader.end_of_reasoning());
+            }
+        }
+        chooser.choose(logits)
     }
 
     /// A new id, not a stop id.
     pub fn id(&mut self, id: u32) -> Flow {
         self.measure();
+        self.hold(id);
         match self.reader.push(id) {
             Ok(deltas) => self.publish(deltas),
             // Ids past the tokenizer's table: nothing to show, and nothing to go on with.
@@ -100,6 +152,8 @@ impl Sink {
                 return ControlFlow::Break(());
             }
         }
+        let is_thinking = self.reader.is_thinking();
+        self.steering.control.is_thinking.store(is_thinking, Ordering::Relaxed);
         if self.reader.is_done() { ControlFlow::Break(()) } else { self.flow() }
     }
 
@@ -122,6 +176,7 @@ impl Sink {
             tokens: self.reader.tokens(),
             reasoning_tokens: self.reader.reasoning_tokens(),
             cached: self.cached,
+            likely: std::mem::take(&mut self.likely),
         };
         self.tell(Told::Ended(summary));
     }
@@ -141,8 +196,34 @@ impl Sink {
     }
 
     fn publish(&mut self, deltas: Vec<Delta>) {
-        if !deltas.is_empty() {
-            self.tell(Told::Deltas(deltas));
+        let pieces: Vec<Piece> = deltas.into_iter().map(|delta| self.piece(delta)).collect();
+        if !pieces.is_empty() {
+            self.tell(Told::Pieces(pieces));
+        }
+    }
+
+    /// A piece takes the tokens held for its channel. What a stop sequence cuts off is never told.
+    fn piece(&mut self, delta: Delta) -> Piece {
+        let (channel, all) = match &delta {
+            Delta::Reasoning(_) => (Channel::Think, &mut self.likely.0),
+            Delta::Content(_) => (Channel::Response, &mut self.likely.1),
+            _ => return Piece { delta, tokens: Vec::new() },
+        };
+        let taken = self.held.extract_if(.., |(of, _)| *of == channel);
+        let tokens: Vec<Likely> = taken.map(|(_, likely)| likely).collect();
+        all.extend_from_slice(&tokens);
+        Piece { delta, tokens }
+    }
+
+    /// Keeps how likely an id was until its text is published.
+    fn hold(&mut self, id: u32) {
+        let Some(Score { id: chosen, logprob, top }) = self.steering.chooser.take_score() else {
+            return;
+        };
+        if let (true, Some(channel)) = (chosen == id, self.reader.channel_of(id)) {
+            let bytes = |id| self.reader.bytes(id).to_vec();
+            let top = top.into_iter().map(|(id, logprob)| (bytes(id), logprob)).collect();
+            self.held.push((channel, Likely { bytes: bytes(id), logprob, top }));
         }
     }
 

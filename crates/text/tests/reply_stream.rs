@@ -47,3 +47,22 @@ fn every_stream_publishes_in_the_fixtures_order_and_stops_in_time() {
         assert_eq!(consumed as u64, case["items_consumed"], "{}", name(case));
     }
 }
+
+#[test]
+fn text_has_a_channel_only_where_it_is_published() {
+    use deltafin_text::reply::{Channel, Event, Marker, ReplyOptions};
+    let mut parser = Parser::new(ReplyOptions::default());
+    assert_eq!(parser.text_channel(), Some(Channel::Think));
+    let mut after = |marker, word: &'static [u8]| {
+        parser.push(Event::Marker(marker));
+        let inside = parser.text_channel();
+        parser.push(Event::Bytes(word));
+        parser.push(Event::Marker(Marker::Sep));
+        (inside, parser.text_channel())
+    };
+    assert_eq!(after(Marker::Close, b"think"), (None, Some(Channel::Response)));
+    assert_eq!(after(Marker::Open, b"response"), (None, Some(Channel::Response)));
+    assert_eq!(after(Marker::Open, b"tools"), (None, None));
+    assert_eq!(after(Marker::Close, b"tools"), (None, Some(Channel::Response)));
+    assert_eq!(after(Marker::Close, b"message"), (None, None));
+}

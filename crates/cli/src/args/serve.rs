@@ -40,6 +40,13 @@ pub(crate) struct ServeArgs {
     #[arg(long = "alias", value_name = "NAME")]
     aliases: Vec<String>,
 
+    /// Let requests ask for chance: temperature, top_p, top_k, min_p and seed are honoured
+    ///
+    /// Without it the most likely token is taken, whatever a request says. With it, a request that
+    /// gives none of them is still answered so; the same seed gives the same text on every machine.
+    #[arg(long)]
+    allow_sampling: bool,
+
     /// Requests that may wait while one is answered; further ones get 429
     #[arg(long, value_name = "N", default_value = "4")]
     queue: Count,
@@ -97,6 +104,7 @@ impl ServeArgs {
         let settings = Settings {
             aliases: self.aliases,
             api_keys: self.api_keys,
+            allow_sampling: self.allow_sampling,
             queue: self.queue.0,
             cors_origins: self.cors_origins,
             max_body_bytes: self.max_body.0.get(),

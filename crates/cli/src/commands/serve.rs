@@ -31,7 +31,9 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
         ));
     }
     let model = model_choice::choose(engine.model.clone(), given)?;
-    settings.model = name(&model).to_owned();
+    let (name, other_names) = names(&model);
+    settings.model = name.to_owned();
+    settings.aliases.extend(other_names.iter().map(|name| (*name).to_owned()));
     let served = settings.model.clone();
     let log = |line: &str| terminal::say(line);
     let server = Server::start(listener, settings, log).map_err(|e| about(&e))?;
@@ -40,6 +42,7 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     server.ready(tokenizer, backend);
     let ending = interrupts.begin();
     terminal::say(&format!("serving {served} on http://{}/v1", server.address()));
+    terminal::say(&format!("to chat in a browser, open http://{}/", server.address()));
     while !ending.load(Ordering::SeqCst) {
         sleep(WATCH_INTERVAL);
     }
@@ -55,11 +58,12 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// What clients call it. Any directory is taken for what it should be: the released model.
-fn name(model: &Model) -> &'static str {
+/// What clients call it, and what else they may. Any directory is taken for what it should be: the
+/// released model. The second name is the one in published examples.
+fn names(model: &Model) -> (&'static str, &'static [&'static str]) {
     match model {
-        Model::Demo => "deltafin-demo",
-        Model::Directory(_) => "kimi-k3",
+        Model::Demo => ("deltafin-demo", &[]),
+        Model::Directory(_) => ("kimi-k3", &["deltafin-kimi-k3"]),
     }
 }
 
@@ -85,4 +89,15 @@ fn fingerprint(weights: &[u8], recipe: &str) -> String {
 
 fn about(error: &std::io::Error) -> Failure {
     Failure::about("cannot serve", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_answers_to_the_name_in_published_examples() {
+        assert_eq!(names(&Model::Directory("x".into())), ("kimi-k3", &["deltafin-kimi-k3"][..]));
+        assert_eq!(names(&Model::Demo).0, "deltafin-demo");
+    }
 }

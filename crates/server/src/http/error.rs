@@ -84,6 +84,14 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "not_found", message)
     }
 
+    /// No such generation.
+    pub(crate) fn reply(id: &str) -> ApiError {
+        let message = format!("no reply '{id}' is being generated: give the id of its chunks");
+        let status = StatusCode::NOT_FOUND;
+        let error = ApiError::new(status, "invalid_request_error", "not_found", message);
+        ApiError { param: Some("id".to_owned()), ..error }
+    }
+
     /// The path is right, the method is not.
     pub(crate) fn method(allow: &str) -> ApiError {
         let message = format!("this path takes {allow}");

@@ -17,10 +17,11 @@ use super::body::Payload;
 use super::guard::RequestId;
 use super::{ApiError, json, pieces, set};
 use crate::app::{App, Model, now_s};
+use crate::choice::Chooser;
 use crate::generation::{Generation, Plan};
 use crate::reader::Reader;
 use crate::request::fields::{Fields, shown};
-use crate::request::{Options, chat, completion};
+use crate::request::{Chance, Options, chat, completion};
 use crate::response::{Head, Shape, stream};
 
 /// Pieces of a response that may wait for the socket.
@@ -61,7 +62,7 @@ async fn generate(
         prepare(&shared, shared.model()?, &fields)
     })
     .await?;
-    let generation = Generation::join(&app, plan, id)?;
+    let generation = Generation::join(&app, plan, id, shape.id().to_owned())?;
     let mut response = match options.stream {
         true => streamed(&app, generation, shape),
         false => whole(&app, generation, shape, version).await,
@@ -100,24 +101,44 @@ fn check_model(app: &App, fields: &Fields<'_>) -> Result<(), ApiError> {
 }
 
 fn prepare_chat(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
-    let chat::Chat { request, reply, mut options } = chat::read(fields)?;
+    let chat::Chat { request, reply, mut options } =
+        chat::read(fields, chance(app, &fresh_seed(app)))?;
     options.max_new = options.max_new.or(app.settings.default_max_tokens);
     let prompt = render(model, &request)?;
     let max_new = room(model, "messages", prompt.len(), options.max_new)?;
     let prompt_tokens = prompt.len().saturating_sub(OPENING_TOKENS);
     let reader = Reader::chat(model.tokenizer.clone(), reply);
-    let head = head(app, model, "chatcmpl-", prompt_tokens, options.include_usage);
+    let head = head(app, model, "chatcmpl-", prompt_tokens, &options);
     let shape = Shape::chat(head, request.thinking);
-    Ok(Prepared { plan: Plan { prompt, max_new, reader }, shape, options })
+    Ok(Prepared { plan: plan(prompt, max_new, reader, &options), shape, options })
 }
 
 fn prepare_completion(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
-    let completion::Completion { prompt, stop, options } = completion::read(fields)?;
+    let completion::Completion { prompt, stop, options } =
+        completion::read(fields, chance(app, &fresh_seed(app)))?;
     let prompt = model.tokenizer.encode_text(&prompt);
     let max_new = room(model, "prompt", prompt.len(), options.max_new)?;
     let reader = Reader::raw(model.tokenizer.clone(), stop);
-    let head = head(app, model, "cmpl-", prompt.len(), options.include_usage);
-    Ok(Prepared { plan: Plan { prompt, max_new, reader }, shape: Shape::text(head), options })
+    let head = head(app, model, "cmpl-", prompt.len(), &options);
+    Ok(Prepared {
+        plan: plan(prompt, max_new, reader, &options),
+        shape: Shape::text(head),
+        options,
+    })
+}
+
+fn plan(prompt: Vec<u32>, max_new: usize, reader: Reader, options: &Options) -> Plan {
+    let chooser = Chooser::new(options.sampling, options.logprobs);
+    Plan { prompt, max_new, reader, chooser, reasoning_limit: options.reasoning_limit }
+}
+
+fn fresh_seed(app: &App) -> impl Fn() -> u64 + '_ {
+    // As many bits as every client can repeat.
+    || app.fresh_number() >> 11
+}
+
+fn chance<'a>(app: &App, fresh_seed: &'a dyn Fn() -> u64) -> Chance<'a> {
+    app.settings.allow_sampling.then_some(fresh_seed)
 }
 
 /// A conversation's ids.
@@ -147,14 +168,19 @@ fn room(
     Ok(asked.unwrap_or(usize::MAX).min(context - prompt))
 }
 
-fn head(app: &App, model: &Model, prefix: &str, prompt_tokens: usize, include_usage: bool) -> Head {
+fn head(app: &App, model: &Model, prefix: &str, prompt_tokens: usize, options: &Options) -> Head {
+    let fingerprint = &model.backend.facts().fingerprint;
     Head {
         id: app.fresh(prefix),
         created: now_s(),
         model: app.settings.model.clone(),
-        fingerprint: model.backend.facts().fingerprint.clone(),
+        // Of two replies with one fingerprint, equal requests get equal ones.
+        fingerprint: match options.sampling {
+            Some(_) => format!("{fingerprint}_sampled"),
+            None => fingerprint.clone(),
+        },
         prompt_tokens,
-        include_usage,
+        include_usage: options.include_usage,
     }
 }
 
@@ -166,6 +192,9 @@ fn tell(headers: &mut HeaderMap, options: &Options) {
     }
     if let Some(effort) = options.mapped_effort {
         set(headers, HeaderName::from_static("x-reasoning-effort"), effort.as_str());
+    }
+    if let Some(sampling) = options.sampling {
+        set(headers, HeaderName::from_static("x-seed"), &sampling.seed.to_string());
     }
     if options.unenforced {
         set(headers, HeaderName::from_static("x-not-enforced"), "response_format");

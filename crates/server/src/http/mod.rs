@@ -4,6 +4,7 @@ mod body;
 mod error;
 mod generate;
 mod guard;
+mod page;
 mod small;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let door = |name| from_fn_with_state(Door { app: app.clone(), name }, guard::answer);
     let endpoints = [
         ("chat", "/chat/completions", posted(generate::chat)),
+        ("control", "/chat/completions/control", posted(small::control)),
         ("completions", "/completions", posted(generate::completion)),
         ("tokenize", "/tokenize", posted(small::tokenize)),
         ("detokenize", "/detokenize", posted(small::detokenize)),
@@ -55,6 +57,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         let error = ApiError::not_found(request.uri().path());
         guard::refuse_unread(error, request.into_body()).await
     };
+    router = router.route("/", read(page::page).layer(door("page")));
     router.fallback(unknown.layer(door("other"))).with_state(app.clone())
 }
 

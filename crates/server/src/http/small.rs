@@ -12,7 +12,7 @@ use super::generate::{off_thread, parse, render};
 use super::{ApiError, json as document, text};
 use crate::app::{App, Model, Phase};
 use crate::request::chat;
-use crate::request::fields::{Fields, wrong_type};
+use crate::request::fields::{Fields, shown, wrong_type};
 
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     match (app.phase(), app.model.get()) {
@@ -45,7 +45,7 @@ pub(super) async fn model(
     if name == served || app.settings.aliases.iter().any(|alias| alias == name) {
         Ok(document(StatusCode::OK, &described(&app, name)))
     } else {
-        Err(ApiError::model(&crate::request::fields::shown(name), served))
+        Err(ApiError::model(&shown(name), served))
     }
 }
 
@@ -102,6 +102,29 @@ pub(super) async fn detokenize(
         Ok(json!({ "content": text, "prompt": text }))
     })
     .await
+}
+
+/// Steers a generation that runs.
+pub(super) async fn control(
+    State(app): State<Arc<App>>,
+    Payload(body): Payload,
+) -> Result<Response, ApiError> {
+    let value = parse(&body)?;
+    let fields = Fields::of_request(&value)?;
+    let missing = |name: &str| ApiError::missing(name, format!("{name} is missing"));
+    let id = fields.string("id")?.ok_or_else(|| missing("id"))?;
+    match fields.string("action")?.ok_or_else(|| missing("action"))? {
+        "reasoning_end" => {}
+        other => {
+            let message = format!("action is '{}': use reasoning_end", shown(other));
+            return Err(ApiError::value("action", message));
+        }
+    }
+    let applied = app.controls.end_reasoning(id).ok_or_else(|| ApiError::reply(&shown(id)))?;
+    Ok(document(
+        StatusCode::OK,
+        &json!({ "id": id, "action": "reasoning_end", "applied": applied }),
+    ))
 }
 
 async fn on_body(

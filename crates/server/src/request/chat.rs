@@ -3,7 +3,7 @@
 use deltafin_text::chat::Request;
 use deltafin_text::reply::ReplyOptions;
 
-use super::common::{check_sampling, ignored, refuse_unsupported, stops, streaming, token_limit};
+use super::common::{Chance, ignored, refuse_unsupported, sampling, stops, streaming, token_limit};
 use super::effort::Thinking;
 use super::fields::Fields;
 use super::tools::{self, Names};
@@ -44,6 +44,7 @@ const KNOWN: &[&str] = &[
     "top_logprobs",
     "modalities",
     "deltafin",
+    "max_reasoning_tokens",
 ];
 
 /// What a chat asks for.
@@ -55,10 +56,9 @@ pub(crate) struct Chat {
 }
 
 /// Reads everything but the model's name, which the caller knows.
-pub(crate) fn read(fields: &Fields<'_>) -> Result<Chat, ApiError> {
+pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Chat, ApiError> {
     refuse_unsupported(fields)?;
-    check_sampling(fields)?;
-    no_logprobs(fields)?;
+    let sampling = sampling(fields, by_chance)?;
     let (stream, include_usage) = streaming(fields)?;
     let max_new =
         token_limit(fields, "max_completion_tokens")?.or(token_limit(fields, "max_tokens")?);
@@ -72,6 +72,9 @@ pub(crate) fn read(fields: &Fields<'_>) -> Result<Chat, ApiError> {
         stream,
         include_usage,
         max_new,
+        sampling,
+        logprobs: logprobs(fields)?,
+        reasoning_limit: reasoning_limit(fields)?,
         ignored: ignored(fields, KNOWN),
         mapped_effort: thinking.effort.filter(|_| thinking.mapped),
         unenforced: request.response_format.is_some(),
@@ -99,14 +102,24 @@ pub(crate) fn conversation(fields: &Fields<'_>) -> Result<(Request, Thinking), A
     Ok((request, thinking))
 }
 
-fn no_logprobs(fields: &Fields<'_>) -> Result<(), ApiError> {
+/// How many alternatives are told beside each token, if any are.
+fn logprobs(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
     let top = fields.integer("top_logprobs")?;
     if top.is_some_and(|top| !(0..=20).contains(&top)) {
         return Err(ApiError::value("top_logprobs", "top_logprobs must be between 0 and 20"));
     }
-    if fields.boolean("logprobs")?.unwrap_or(false) || top.is_some_and(|top| top > 0) {
-        let message = "logprobs are not supported: leave them out";
-        return Err(ApiError::unsupported("logprobs", message));
+    let top = usize::try_from(top.unwrap_or(0)).unwrap_or(0);
+    match fields.boolean("logprobs")?.unwrap_or(false) {
+        true => Ok(Some(top)),
+        false if top > 0 => {
+            Err(ApiError::value("top_logprobs", "top_logprobs needs logprobs: true"))
+        }
+        false => Ok(None),
     }
-    Ok(())
+}
+
+fn reasoning_limit(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
+    let name = "max_reasoning_tokens";
+    let limit = fields.integer(name)?.map(usize::try_from).transpose();
+    limit.map_err(|_| ApiError::value(name, format!("{name} must be at least 0")))
 }

@@ -3,21 +3,46 @@
 use serde_json::Value;
 
 use super::fields::{Fields, wrong_type};
+use crate::choice::Sampling;
 use crate::http::ApiError;
 
 /// Sequences that may end an answer.
 const STOPS_MAX: usize = 16;
 
-/// Greedy decoding has no use for these; they are checked, so that a mistake is still noticed.
-pub(crate) fn check_sampling(fields: &Fields<'_>) -> Result<(), ApiError> {
-    within(fields, "temperature", 0.0, 2.0)?;
-    within(fields, "top_p", 0.0, 1.0)?;
-    for name in ["min_p", "typical_p"] {
-        fields.number(name)?;
+/// Seeds for requests that give none, where ids by chance are allowed at all.
+pub(crate) type Chance<'a> = Option<&'a dyn Fn() -> u64>;
+
+/// How ids are drawn. Where chance is not allowed, its settings are only checked, so that a mistake
+/// is still noticed. A request that gives none of them, or a temperature of 0, wants the most likely ids.
+pub(crate) fn sampling(
+    fields: &Fields<'_>,
+    by_chance: Chance<'_>,
+) -> Result<Option<Sampling>, ApiError> {
+    check_neutral(fields)?;
+    let temperature = within(fields, "temperature", 0.0, 2.0)?;
+    let top_p = within(fields, "top_p", 0.0, 1.0)?;
+    let (min_p, top_k) = (fields.number("min_p")?, fields.integer("top_k")?);
+    let seed = fields.integer("seed")?;
+    fields.number("typical_p")?;
+    let Some(fresh_seed) = by_chance else { return Ok(None) };
+    within(fields, "min_p", 0.0, 1.0)?;
+    let narrowed = top_p.is_some() || min_p.is_some() || top_k.is_some();
+    let temperature = temperature.unwrap_or(if narrowed { 1.0 } else { 0.0 });
+    if temperature == 0.0 {
+        return Ok(None);
     }
-    for name in ["top_k", "seed"] {
-        fields.integer(name)?;
-    }
+    Ok(Some(Sampling {
+        temperature,
+        // Some clients say −1 for all.
+        top_k: top_k.and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
+        top_p: top_p.unwrap_or(1.0),
+        min_p: min_p.unwrap_or(0.0),
+        seed: seed.map_or_else(fresh_seed, |seed| seed as u64),
+    }))
+}
+
+/// What would change the model's choice in ways that are not offered.
+fn check_neutral(fields: &Fields<'_>) -> Result<(), ApiError> {
     for (name, neutral) in
         [("presence_penalty", 0.0), ("frequency_penalty", 0.0), ("repetition_penalty", 1.0)]
     {
@@ -33,8 +58,7 @@ pub(crate) fn check_sampling(fields: &Fields<'_>) -> Result<(), ApiError> {
     }
     for name in ["n", "best_of"] {
         if fields.integer(name)?.is_some_and(|count| count != 1) {
-            let message =
-                format!("{name} must be 1: decoding is greedy, all choices would be equal");
+            let message = format!("{name} must be 1: one choice is made at a time");
             return Err(ApiError::unsupported(name, message));
         }
     }
@@ -46,12 +70,12 @@ fn not_greedy(name: &str, neutral: &str) -> ApiError {
     ApiError::unsupported(name, message)
 }
 
-fn within(fields: &Fields<'_>, name: &str, least: f64, most: f64) -> Result<(), ApiError> {
+fn within(fields: &Fields<'_>, name: &str, least: f64, most: f64) -> Result<Option<f64>, ApiError> {
     match fields.number(name)? {
         Some(given) if !(least..=most).contains(&given) => {
             Err(ApiError::value(name, format!("{name} must be between {least} and {most}")))
         }
-        _ => Ok(()),
+        given => Ok(given),
     }
 }
 
@@ -100,7 +124,6 @@ pub(crate) fn refuse_unsupported(fields: &Fields<'_>) -> Result<(), ApiError> {
         ("functions", "use tools"),
         ("function_call", "use tool_choice"),
         ("web_search_options", "there is no search here"),
-        ("max_reasoning_tokens", "use reasoning_effort or max_completion_tokens"),
     ] {
         if fields.get(name).is_some() {
             return Err(ApiError::unsupported(name, format!("{name} is not supported: {remedy}")));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Options;
-use super::common::{check_sampling, ignored, refuse_unsupported, stops, streaming, token_limit};
+use super::common::{Chance, ignored, refuse_unsupported, sampling, stops, streaming, token_limit};
 use super::fields::{Fields, wrong_type};
 use crate::http::ApiError;
 
@@ -44,9 +44,9 @@ pub(crate) struct Completion {
 }
 
 /// Reads everything but the model's name.
-pub(crate) fn read(fields: &Fields<'_>) -> Result<Completion, ApiError> {
+pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Completion, ApiError> {
     refuse_unsupported(fields)?;
-    check_sampling(fields)?;
+    let sampling = sampling(fields, by_chance)?;
     if fields.boolean("echo")?.unwrap_or(false) {
         return Err(ApiError::unsupported("echo", "echo is not supported: send false"));
     }
@@ -61,6 +61,9 @@ pub(crate) fn read(fields: &Fields<'_>) -> Result<Completion, ApiError> {
         stream,
         include_usage,
         max_new: Some(token_limit(fields, "max_tokens")?.unwrap_or(DEFAULT_MAX_NEW)),
+        sampling,
+        logprobs: None,
+        reasoning_limit: None,
         ignored: ignored(fields, KNOWN),
         mapped_effort: None,
         unenforced: false,

@@ -9,7 +9,10 @@ pub(crate) mod fields;
 mod messages;
 mod tools;
 
+pub(crate) use common::Chance;
 use deltafin_text::Effort;
+
+use crate::choice::Sampling;
 
 /// How a generation is limited and told.
 #[derive(Debug)]
@@ -17,6 +20,12 @@ pub(crate) struct Options {
     pub(crate) stream: bool,
     pub(crate) include_usage: bool,
     pub(crate) max_new: Option<usize>,
+    /// Ids by chance; the most likely ones if `None`.
+    pub(crate) sampling: Option<Sampling>,
+    /// How many alternatives are told beside each token's probability; nothing if `None`.
+    pub(crate) logprobs: Option<usize>,
+    /// Reasoning tokens after which the reasoning is closed.
+    pub(crate) reasoning_limit: Option<usize>,
     /// Members that change nothing.
     pub(crate) ignored: Vec<String>,
     /// The effort in use, where the one asked for has another name.

@@ -4,9 +4,9 @@ use deltafin_text::Delta;
 use deltafin_text::reply::Call;
 use serde_json::{Map, Value, json};
 
-use super::finish_word;
+use super::{finish_word, logprobs};
 use crate::app::App;
-use crate::sink::Summary;
+use crate::sink::{Piece, Summary};
 
 /// The whole message. Reasoning goes under both names that clients know, and under none when
 /// thinking is off.
@@ -34,7 +34,7 @@ pub(super) fn choice(app: &App, summary: &Summary, thinking: bool) -> Value {
     json!({
         "index": 0,
         "message": message,
-        "logprobs": null,
+        "logprobs": logprobs::of(&summary.likely.0, &summary.likely.1),
         "finish_reason": finish_word(summary),
     })
 }
@@ -51,11 +51,14 @@ pub(super) fn opening() -> Value {
 
 /// One kind of increment for each choice. A call is told when it is complete: until then the model
 /// may still drop it or repeat an argument, and what was told cannot be taken back.
-pub(super) fn pieces(app: &App, piece: Delta) -> Vec<Value> {
-    match piece {
-        Delta::Reasoning(text) => vec![reasoning(&text)],
+pub(super) fn pieces(app: &App, piece: Piece) -> Vec<Value> {
+    let tokens = piece.tokens;
+    match piece.delta {
+        Delta::Reasoning(text) => vec![likely(reasoning(&text), logprobs::of(&tokens, &[]))],
         Delta::ReasoningEnd => vec![reasoning("")],
-        Delta::Content(text) => vec![delta(json!({ "content": text }))],
+        Delta::Content(text) => {
+            vec![likely(delta(json!({ "content": text })), logprobs::of(&[], &tokens))]
+        }
         Delta::Call { index, call } => {
             let function = json!({ "name": call.name, "arguments": "" });
             let id = app.fresh("call_");
@@ -83,6 +86,11 @@ pub(super) fn closing(summary: &Summary, usage: &Value) -> Value {
 
 fn reasoning(text: &str) -> Value {
     delta(json!({ "reasoning_content": text, "reasoning": text }))
+}
+
+fn likely(mut choice: Value, logprobs: Value) -> Value {
+    choice["logprobs"] = logprobs;
+    choice
 }
 
 fn delta(delta: Value) -> Value {

@@ -1,15 +1,15 @@
 //! What a client reads: documents, and the chunks of a stream. Both say the same.
 
 mod chat;
+mod logprobs;
 pub(crate) mod stream;
 mod text;
 
-use deltafin_text::Delta;
 use deltafin_text::reply::Finish;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::sink::Summary;
+use crate::sink::{Piece, Summary};
 
 /// What all documents of one reply share.
 #[derive(Clone, Debug)]
@@ -46,6 +46,11 @@ impl Shape {
         Shape { head, kind: Kind::Text }
     }
 
+    /// The name of the reply.
+    pub(crate) fn id(&self) -> &str {
+        &self.head.id
+    }
+
     /// The reply as one document.
     pub(crate) fn whole(&self, app: &App, summary: &Summary) -> Value {
         let (object, choice) = match self.kind {
@@ -66,10 +71,10 @@ impl Shape {
     }
 
     /// The chunks that a piece of the reply becomes.
-    pub(crate) fn pieces(&self, app: &App, delta: Delta) -> Vec<Value> {
+    pub(crate) fn pieces(&self, app: &App, piece: Piece) -> Vec<Value> {
         let choices = match self.kind {
-            Kind::Chat { .. } => chat::pieces(app, delta),
-            Kind::Text => text::pieces(delta),
+            Kind::Chat { .. } => chat::pieces(app, piece),
+            Kind::Text => text::pieces(piece.delta),
         };
         choices.into_iter().map(|choice| self.chunk(choice)).collect()
     }

@@ -52,8 +52,8 @@ async fn tell(
             }
         };
         match step {
-            Step::Deltas(deltas) => {
-                for piece in deltas.into_iter().flat_map(|delta| shape.pieces(app, delta)) {
+            Step::Pieces(pieces) => {
+                for piece in pieces.into_iter().flat_map(|piece| shape.pieces(app, piece)) {
                     out.event(&piece).await?;
                 }
             }

@@ -4,17 +4,18 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
 use deltafin_engine::{Engine, EngineOptions};
-use deltafin_server::{EngineBackend, Server};
+use deltafin_server::{EngineBackend, Server, Settings};
 use serde_json::{Value, json};
 
 use crate::script::{quick, start_unloaded, tokenizer};
 use crate::wire::post;
 
 fn serve() -> (Server, SocketAddr) {
-    let (server, at) = start_unloaded(deltafin_server::Settings {
-        status_hold: std::time::Duration::from_secs(20),
-        ..quick()
-    });
+    serve_with(quick())
+}
+
+fn serve_with(settings: Settings) -> (Server, SocketAddr) {
+    let (server, at) = start_unloaded(settings);
     let checkpoint = deltafin_store::from_memory(deltafin_demo::FILES).expect("carried");
     let context = NonZeroUsize::new(1024);
     let engine = Engine::open(checkpoint, EngineOptions { context, ..Default::default() });
@@ -120,4 +121,34 @@ fn a_text_goes_on() {
     let body = json!({ "prompt": "The capital of France is", "max_tokens": 3 });
     let reply = post(at, "/v1/completions", &body).json();
     assert!(reply["choices"][0]["text"].as_str().unwrap().starts_with(" Paris"), "{reply}");
+}
+
+/// Logits are bit-equal on every machine, and so is what is drawn from them.
+#[test]
+fn a_seed_gives_the_text_it_gives_everywhere() {
+    let (_server, at) = serve_with(Settings { allow_sampling: true, ..quick() });
+    let story = json!({ "prompt": "Once upon a time", "temperature": 1.5, "top_p": 0.95, "seed": 11, "max_tokens": 24 });
+    let reply = post(at, "/v1/completions", &story).json();
+    assert_eq!(reply["choices"][0]["text"], RECORDED_STORY);
+    assert_eq!(reply["system_fingerprint"], "fp_demo_sampled");
+}
+
+const RECORDED_STORY: &str =
+    ", there was a curious girl named Anna. Anna was always busy. Small clouds moved across the";
+
+#[test]
+fn logprobs_are_those_of_the_model() {
+    let (_server, at) = serve();
+    let body = json!({ "thinking": false, "logprobs": true, "top_logprobs": 20 });
+    let reply = ask(at, json!([user("What is the capital of France?")]), body);
+    let tokens = reply["choices"][0]["logprobs"]["content"].as_array().unwrap().clone();
+    let text: String = tokens.iter().map(|token| token["token"].as_str().unwrap()).collect();
+    assert_eq!(reply["choices"][0]["message"]["content"], text);
+    for token in tokens {
+        // Greedy: the token is the likeliest one, and twenty of them are no more than everything.
+        let top = token["top_logprobs"].as_array().unwrap();
+        assert_eq!(top[0]["token"], token["token"]);
+        let sum: f64 = top.iter().map(|one| one["logprob"].as_f64().unwrap().exp()).sum();
+        assert!((0.5..=1.0 + 1e-9).contains(&sum), "{sum}");
+    }
 }

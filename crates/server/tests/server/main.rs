@@ -1,7 +1,9 @@
 //! The server over real sockets, with a scripted engine behind it: slow, failing, never ending.
 
+mod choice;
 mod demo;
 mod leaving;
+mod page;
 mod queue;
 mod refusal;
 mod reply;

@@ -159,14 +159,15 @@ fn refused() {
             missing,
             "response_format.json_schema.schema",
         ),
-        (json!({ "logprobs": true }), unsupported, "logprobs"),
+        (json!({ "top_logprobs": 2 }), bad, "top_logprobs"),
+        (json!({ "logprobs": 1 }), bad, "logprobs"),
         (json!({ "top_logprobs": 21 }), bad, "top_logprobs"),
         (json!({ "modalities": ["audio"] }), unsupported, "modalities"),
         (json!({ "audio": {} }), unsupported, "audio"),
         (json!({ "functions": [] }), unsupported, "functions"),
         (json!({ "function_call": "auto" }), unsupported, "function_call"),
         (json!({ "web_search_options": {} }), unsupported, "web_search_options"),
-        (json!({ "max_reasoning_tokens": 5 }), unsupported, "max_reasoning_tokens"),
+        (json!({ "max_reasoning_tokens": -1 }), bad, "max_reasoning_tokens"),
         (json!({ "deltafin": true }), unsupported, "deltafin"),
     ] {
         let refusal = chat(rig.at, body.clone()).refusal();

@@ -103,6 +103,17 @@ impl Parser {
         self.place == Place::Think && !self.is_closed && !self.is_done()
     }
 
+    /// The channel that ordinary text would go to; none inside a tag or a call, nor after the end.
+    #[must_use]
+    pub fn text_channel(&self) -> Option<Channel> {
+        match self.place {
+            _ if self.header.is_some() || self.is_closed || self.is_done() => None,
+            Place::Think => Some(Channel::Think),
+            Place::Response | Place::Outside => Some(Channel::Response),
+            Place::Tools => None,
+        }
+    }
+
     /// The reply as far as it was published. While it is not done, `finish` says `length`.
     #[must_use]
     pub fn answer(&self) -> Answer {
