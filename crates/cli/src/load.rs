@@ -13,6 +13,7 @@ use deltafin_text::tokenizer::{RANK_FILE_BYTES_MAX, SPECIAL_TOKENS, TOKENIZER_CO
 use crate::args::{self, EngineArgs, Given};
 use crate::built_in;
 use crate::failure::Failure;
+use crate::learned;
 use crate::model_choice::{self, Model};
 use crate::terminal::{self, ProgressLine, Terminal};
 
@@ -65,6 +66,7 @@ impl Loaded {
         let tokenizer = tokenizer.filter(|_| misfit.is_none());
         let loading = ProgressLine::standing(Terminal::detect(), &format!("loading {model}"));
         let engine = Engine::open(checkpoint, options(args))?;
+        learned::apply(&engine, args)?;
         drop(loading);
         let vocab = u32::try_from(engine.spec().vocab).unwrap_or(u32::MAX);
         let tokenizer = tokenizer.map(|tokenizer| tokenizer.with_vocab_size(vocab));

@@ -11,6 +11,7 @@ mod commands;
 mod failure;
 mod input;
 mod interrupt;
+mod learned;
 mod load;
 mod model_choice;
 mod reply;

@@ -37,6 +37,17 @@ impl Heat {
     }
 }
 
+impl Heat {
+    /// Up to `most` experts that were ever chosen, hottest first, of equals the lower number.
+    pub(crate) fn hottest(&self, most: usize) -> Vec<usize> {
+        let mut experts: Vec<usize> =
+            (0..self.counts.len()).filter(|&expert| self.counts[expert] > 0.0).collect();
+        experts.sort_by(|&a, &b| self.counts[b].total_cmp(&self.counts[a]).then(a.cmp(&b)));
+        experts.truncate(most);
+        experts
+    }
+}
+
 /// Begins a heat file, with the format's version.
 const MAGIC: &[u8; 8] = b"DFHEAT\x00\x01";
 

@@ -31,6 +31,8 @@ pub(crate) struct Slot {
     pub(crate) held: bool,
     /// Was read on a guess and not used yet.
     pub(crate) guess: bool,
+    /// Never makes room.
+    pub(crate) pinned: bool,
 }
 
 pub(crate) enum State {
@@ -78,7 +80,13 @@ impl Slots {
     pub(crate) fn new(catalog: &Catalog, layout: &Layout, slabs: Vec<Slab>) -> Slots {
         let spec = catalog.spec();
         let (layers, experts) = (spec.layers.len(), spec.moe.experts);
-        let free = |slab| Slot { key: Key(0), state: State::Free(slab), held: false, guess: false };
+        let free = |slab| Slot {
+            key: Key(0),
+            state: State::Free(slab),
+            held: false,
+            guess: false,
+            pinned: false,
+        };
         Slots {
             slots: slabs.into_iter().map(free).collect(),
             at: vec![NOWHERE; layers * experts],
@@ -105,6 +113,24 @@ impl Slots {
 
     fn expert_of(&self, key: Key) -> ExpertId {
         ExpertId::new(key.0 % self.experts as u32)
+    }
+
+    /// Reads the hottest experts and never lets them go, up to `most` and to what leaves a layer's reads
+    /// their slots. Returns how many.
+    pub(crate) fn pin(&mut self, most: usize, spared: usize, io: &mut Io<'_>) -> usize {
+        let most = most.min(self.slots.len().saturating_sub(spared));
+        let hot = self.heat.hottest(most);
+        for key in hot.iter().map(|&expert| Key(expert as u32)) {
+            if self.slot_of(key).is_none()
+                && let Some((number, slab)) = self.room_for_guess(io)
+            {
+                self.place(number, key, slab, Class::Ahead, io);
+            }
+            if let Some(number) = self.slot_of(key) {
+                self.slots[number].pinned = true;
+            }
+        }
+        hot.len()
     }
 
     /// A pass begins: whatever an earlier one left behind is no longer wanted.
@@ -371,7 +397,7 @@ impl Slots {
     pub(crate) fn forget(&mut self, number: usize) {
         let slot = &mut self.slots[number];
         self.at[slot.key.0 as usize] = NOWHERE;
-        (slot.held, slot.guess) = (false, false);
+        (slot.held, slot.guess, slot.pinned) = (false, false, false);
     }
 
     pub(crate) fn slot_of(&self, key: Key) -> Option<usize> {

@@ -77,6 +77,18 @@ impl Stream {
         self.shared.lock().slots.heat.adopt(identity, file)
     }
 
+    /// Reads the experts that were used most so far, up to `most` of them, and keeps them for good; a
+    /// few slots always stay free for others. Returns how many are kept. Without a cache, none are.
+    pub fn pin(&self, most: usize) -> usize {
+        if !self.layout.cache {
+            return 0;
+        }
+        let spared = 2 * self.shared.catalog.spec().moe.top_k;
+        let mut state = self.shared.lock();
+        let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
+        slots.pin(most, spared, &mut io)
+    }
+
     /// A pass of `rows` rows begins; `head` says whether it uses the output head.
     pub fn begin(&self, rows: usize, head: bool) {
         let mut state = self.shared.lock();

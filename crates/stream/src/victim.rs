@@ -49,6 +49,7 @@ impl Slots {
     fn spare(&self, slot: &Slot, demanded: Option<Key>) -> Option<Spare> {
         match &slot.state {
             State::Free(_) => Some(Spare::Free),
+            State::Full(_) if slot.pinned => None,
             State::Full(_) if slot.held => {
                 (slot.key > demanded?).then(|| Spare::Later(u32::MAX - slot.key.0))
             }

@@ -128,3 +128,34 @@ fn whatever_the_memory_the_bytes_are_the_records() {
         assert_eq!(counters.decode.passes + counters.prefill.passes, 6);
     }
 }
+
+#[test]
+fn what_was_used_most_is_pinned_and_stays() {
+    let checkpoint = open("k3-micro");
+    let layout = Layout {
+        expert_slots: 12,
+        prefetch: Prefetch::Off,
+        ..Layout::everything(checkpoint.spec())
+    };
+    let start = || {
+        let (catalog, store) = (Arc::clone(&checkpoint.catalog), Arc::clone(&checkpoint.store));
+        Stream::open(catalog, store, layout.clone(), IoMode::Auto).unwrap()
+    };
+    let use_once = |stream: &Stream, layer: u32, expert: u32| {
+        stream.begin(1, false);
+        stream.take(LayerId::new(layer), &[ExpertId::new(expert)], &mut |_, _| {}).unwrap();
+    };
+    let first = start();
+    (0..5).for_each(|_| (3..7).for_each(|expert| use_once(&first, 1, expert)));
+    let identity = checkpoint.identity().unwrap();
+    let file = first.heat_file(identity);
+    let second = start();
+    assert_eq!(second.pin(4), 0, "nothing was learned yet");
+    assert!(second.adopt_heat(identity, &file));
+    assert_eq!(second.pin(100), 4, "only what was ever used");
+    // Enough others to push everything out that can be.
+    (2..5).for_each(|layer| (0..16).for_each(|expert| use_once(&second, layer, expert)));
+    let misses = second.counters().decode.misses;
+    (3..7).for_each(|expert| use_once(&second, 1, expert));
+    assert_eq!(second.counters().decode.misses, misses);
+}

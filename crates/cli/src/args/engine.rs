@@ -84,6 +84,10 @@ pub(crate) struct EngineArgs {
     )]
     expert_cache: Switch,
 
+    /// Keep the experts that earlier runs used most in memory, up to this size
+    #[arg(long, value_name = "SIZE", env = "DELTAFIN_PIN", hide_env_values = true)]
+    pin: Option<Positive>,
+
     /// Print a summary to standard error: speeds, memory, recipe, instruction set, threads
     #[arg(
         long,
@@ -214,6 +218,11 @@ impl EngineArgs {
         self.slabs.map(|slabs| slabs.0)
     }
 
+    /// Bytes of experts to keep for good, where given.
+    pub(crate) fn pin(&self) -> Option<u64> {
+        self.pin.map(|bytes| bytes.0.get() as u64)
+    }
+
     /// Whether experts stay in memory after use.
     pub(crate) fn expert_cache(&self) -> bool {
         self.expert_cache == Switch::On
@@ -243,6 +252,7 @@ impl EngineArgs {
             ("--context", self.context.is_some()),
             ("--memory", self.memory.0.is_some()),
             ("--slabs", self.slabs.is_some()),
+            ("--pin", self.pin.is_some()),
             ("--stats", self.stats),
         ];
         given.into_iter().filter_map(|(flag, given)| given.then_some(flag))

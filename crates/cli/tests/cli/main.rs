@@ -5,6 +5,7 @@ mod eval;
 mod help;
 mod inspect;
 mod interrupt;
+mod memory;
 mod model;
 mod program;
 mod refusal;

@@ -60,7 +60,8 @@ pub(crate) fn command() -> Command {
             command.env_remove(name);
         }
     }
-    command.env("XDG_CONFIG_HOME", "/nonexistent").env("COLUMNS", "100");
+    command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_STATE_HOME", "/nonexistent");
+    command.env("COLUMNS", "100");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -1,5 +1,6 @@
 //! A checkpoint's weights for the forward pass: the bytes a [`Stream`] hands out, seen as matrices.
 
+mod heat;
 mod views;
 
 use deltafin_checkpoint::{SpanTensor, Spine};
@@ -8,8 +9,10 @@ use deltafin_model::{Expert, Head, Layer, LayerView, Lease, PassPlan, Tail, Tail
 use deltafin_spec::{ExpertId, LayerId, ModelSpec};
 use deltafin_store::drive::IoMode;
 use deltafin_store::{Checkpoint, Store, StoreError, read_record, read_row};
-use deltafin_stream::{Layout, SpineLease, Stream, StreamError};
-use std::sync::{Arc, Mutex, PoisonError};
+use deltafin_stream::{Layout, SpineLease, Stream, StreamError, expert_room};
+use heat::HeatFile;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The weights of an opened checkpoint.
 pub struct StreamedWeights {
@@ -19,6 +22,7 @@ pub struct StreamedWeights {
     /// The final mix's norm and projection, and the final norm: small, always in memory.
     tail: [Box<[u8]>; 3],
     embed_row: Mutex<Vec<u8>>,
+    heat: OnceLock<HeatFile>,
 }
 
 impl StreamedWeights {
@@ -39,12 +43,39 @@ impl StreamedWeights {
             stream: Stream::open(catalog, store, layout, mode)?,
             checkpoint,
             embed_row: Mutex::default(),
+            heat: OnceLock::new(),
         })
+    }
+
+    /// Goes on from what earlier runs learned about this checkpoint's experts, and leaves in `folder`
+    /// what this one learns when it ends. Tells whether there was anything to go on from.
+    ///
+    /// # Errors
+    /// When the checkpoint cannot be read.
+    pub fn remember_in(&self, folder: &Path) -> Result<bool, StoreError> {
+        let identity = self.checkpoint.identity()?;
+        let file = self.heat.get_or_init(|| HeatFile::new(folder, identity));
+        Ok(file.adopt(&self.stream))
+    }
+
+    /// Keeps the experts that earlier runs used most in memory for good, up to `bytes`. Returns how many.
+    pub fn pin(&self, bytes: u64) -> usize {
+        let room = expert_room(&self.checkpoint.catalog) as u64;
+        self.stream.pin((bytes / room) as usize)
     }
 
     /// What moves the bytes.
     pub fn stream(&self) -> &Stream {
         &self.stream
+    }
+}
+
+impl Drop for StreamedWeights {
+    fn drop(&mut self) {
+        if let Some(file) = self.heat.get() {
+            // Best effort: without the file the next run learns anew.
+            let _ = file.save(&self.stream);
+        }
     }
 }
 

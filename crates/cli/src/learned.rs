@@ -1,0 +1,36 @@
+//! What earlier runs learned about a checkpoint's experts: where it lies, and what it is used for.
+
+use std::env;
+use std::path::PathBuf;
+
+use deltafin_engine::Engine;
+
+use crate::args::EngineArgs;
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Goes on from what was learned, where experts have to be read again; keeps those that were asked
+/// to be kept.
+pub(crate) fn apply(engine: &Engine, args: &EngineArgs) -> Result<(), Failure> {
+    if engine.weights_in() == "memory" {
+        return Ok(());
+    }
+    let Some(folder) = folder() else { return Ok(()) };
+    let known = engine.weights().remember_in(&folder)?;
+    let Some(bytes) = args.pin() else { return Ok(()) };
+    let kept = if known { engine.weights().pin(bytes) } else { 0 };
+    if kept == 0 {
+        terminal::say("--pin keeps nothing: no earlier run has shown which experts are used most");
+    }
+    Ok(())
+}
+
+/// One per user.
+fn folder() -> Option<PathBuf> {
+    let directory = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = directory("XDG_STATE_HOME").or_else(|| match env::consts::OS {
+        "macos" => directory("HOME").map(|home| home.join("Library/Application Support")),
+        _ => directory("HOME").map(|home| home.join(".local/state")),
+    });
+    state.map(|path| path.join("deltafin").join("heat"))
+}

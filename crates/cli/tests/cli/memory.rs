@@ -1,0 +1,54 @@
+//! Memory flags: they alter time, never the text.
+
+use crate::program::{command, fixture, ran};
+
+fn ids(state: &std::path::Path, more: &[&str]) -> crate::program::Ran {
+    let model = fixture("k3-micro");
+    let mut run = command();
+    run.args(["run", "--prompt-ids", "1,2,3,4,5", "--ids", "--max-new", "8", "--ignore-eos"]);
+    run.arg("--model").arg(model).args(more).env("XDG_STATE_HOME", state);
+    ran(run.output().expect("runs"))
+}
+
+#[test]
+fn what_one_run_learns_the_next_one_uses_and_the_ids_stay() {
+    let state = tempfile::tempdir().expect("a folder");
+    let wanted = ids(state.path(), &[]).ok();
+    let heat = state.path().join("deltafin/heat");
+    assert!(!heat.exists(), "with everything in memory there is nothing to learn");
+    let pinned = ["--slabs", "12", "--pin", "64K"];
+    let first = ids(state.path(), &pinned);
+    assert!(first.err.contains("--pin keeps nothing"), "{first:?}");
+    assert_eq!(first.ok(), wanted);
+    let second = ids(state.path(), &pinned);
+    assert!(!second.err.contains("--pin"), "{second:?}");
+    assert_eq!(second.ok(), wanted);
+    let file = std::fs::read_dir(&heat).expect("is there").next().expect("one file").expect("read");
+    std::fs::write(file.path(), b"not what it was").expect("written");
+    let damaged = ids(state.path(), &pinned);
+    assert!(damaged.err.contains("--pin keeps nothing"), "{damaged:?}");
+    assert_eq!(damaged.ok(), wanted);
+}
+
+#[test]
+fn every_way_to_move_bytes_gives_the_same_ids() {
+    let state = tempfile::tempdir().expect("a folder");
+    let wanted = ids(state.path(), &[]).ok();
+    for more in [
+        ["--slabs", "2", "--expert-cache", "off"],
+        ["--slabs", "9", "--io", "buffered"],
+        ["--io", "direct", "--prefetch", "prev"],
+        ["--slabs", "16", "--prefetch", "lookahead"],
+    ] {
+        assert_eq!(ids(state.path(), &more).ok(), wanted, "{more:?}");
+    }
+}
+
+#[test]
+fn a_budget_that_cannot_be_kept_is_refused_with_one_that_can() {
+    let state = tempfile::tempdir().expect("a folder");
+    let line = ids(state.path(), &["--memory", "1M"]).refusal();
+    assert!(line.contains("1.00 MiB is too small") && line.contains("give --memory "), "{line}");
+    let line = ids(state.path(), &["--memory", "900000G"]).refusal();
+    assert!(line.contains("--memory") && line.contains("at most"), "{line}");
+}

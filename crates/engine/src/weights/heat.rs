@@ -1,0 +1,48 @@
+//! What was learned about experts, from one run to the next: a small file per checkpoint.
+//!
+//! It alters which experts stay in memory, so time, and never a value. A file that is damaged, of
+//! another version or of other weights means that nothing was learned yet; one that cannot be
+//! written means the same for the next run.
+
+use deltafin_checkpoint::Identity;
+use deltafin_stream::Stream;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Larger than the file of any model that can be opened.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Where a checkpoint's file is.
+pub(super) struct HeatFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl HeatFile {
+    /// The file of the checkpoint with this identity, in `folder`.
+    pub(super) fn new(folder: &Path, identity: Identity) -> HeatFile {
+        HeatFile { path: folder.join(format!("{identity}.heat")), identity }
+    }
+
+    /// Lets `stream` go on from the file, if there is one.
+    pub(super) fn adopt(&self, stream: &Stream) -> bool {
+        let small = fs::metadata(&self.path).is_ok_and(|m| m.is_file() && m.len() <= BYTES_MAX);
+        small && fs::read(&self.path).is_ok_and(|file| stream.adopt_heat(self.identity, &file))
+    }
+
+    /// Replaces the file, whole or not at all.
+    pub(super) fn save(&self, stream: &Stream) -> io::Result<()> {
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let unfinished = self.path.with_extension(format!("{}.partial", std::process::id()));
+        let written = fs::write(&unfinished, stream.heat_file(self.identity))
+            .and_then(|()| fs::rename(&unfinished, &self.path));
+        if written.is_err() {
+            // The first failure is the one to tell.
+            let _ = fs::remove_file(&unfinished);
+        }
+        written
+    }
+}
