@@ -1,5 +1,7 @@
 //! `serve`: the engine behind a socket.
 
+mod systemd;
+
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -24,6 +26,7 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     let interrupts = Interrupts::install()?.and_terminations()?;
     // First of all: a port that is taken should not cost the minutes that weights take.
     let listener = bind(address)?;
+    let address = listener.local_addr().map_err(|e| about(&e))?;
     if !address.ip().is_loopback() && settings.api_keys.is_empty() {
         terminal::say(&format!(
             "warning: whoever reaches {} may use this server: give --api-key",
@@ -43,15 +46,20 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     let ending = interrupts.begin();
     terminal::say(&format!("serving {served} on http://{}/v1", server.address()));
     terminal::say(&format!("to chat in a browser, open http://{}/", server.address()));
+    systemd::notify("READY=1");
     while !ending.load(Ordering::SeqCst) {
         sleep(WATCH_INTERVAL);
     }
+    systemd::notify("STOPPING=1");
     terminal::say("ending; a second signal ends at once");
     server.shut_down();
     Ok(())
 }
 
 fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    if let Some(listener) = systemd::listener().map_err(|e| about(&e))? {
+        return Ok(listener);
+    }
     TcpListener::bind(address).map_err(|error| {
         let remedy = "choose another --port or --host, or end the program that has this one";
         Failure::new(format!("cannot listen on {address}: {error}: {remedy}"))

@@ -2,7 +2,9 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Child;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::program::{command, deltafin, spawn};
@@ -64,4 +66,38 @@ fn it_answers_and_ends_when_asked() {
         assert!(sent.expect("kill runs").success());
         assert_eq!(child.wait().expect("ends").code(), Some(0), "{signal}");
     }
+}
+
+/// As systemd does it: a descriptor that listens already, and a socket that wants to know.
+#[test]
+fn a_supervisor_may_hold_the_port_and_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = UnixDatagram::bind(folder.path().join("notify")).expect("a socket");
+    told.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+    let port = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = port.local_addr().expect("an address").to_string();
+    let mut shell = std::process::Command::new("sh");
+    // A port of its own would be refused: this one is taken.
+    let script =
+        "exec 3<&0; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve --model demo --port \"$1\"";
+    shell.args([
+        "-c",
+        script,
+        env!("CARGO_BIN_EXE_deltafin"),
+        address.rsplit(':').next().expect("a port"),
+    ]);
+    shell.stdin(OwnedFd::from(port)).stderr(Stdio::null());
+    shell.env("NOTIFY_SOCKET", folder.path().join("notify"));
+    let mut child = shell.spawn().expect("starts");
+    let heard = || {
+        let mut bytes = [0; 64];
+        let length = told.recv(&mut bytes).expect("a word");
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    assert_eq!(heard(), "READY=1");
+    assert!(ask(&address, "/health", "").contains("{\"status\":\"ok\"}"));
+    let mut kill = std::process::Command::new("kill");
+    assert!(kill.arg(child.id().to_string()).status().expect("kill runs").success());
+    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
 }
