@@ -117,28 +117,16 @@ fn what_is_in_flight_at_the_end_lands(store: &Arc<dyn Store>, harbour: Harbour) 
     assert_eq!(arena.free_bytes(), arena.len());
 }
 
-fn on_files(mode: IoMode) {
-    let dir = tempfile::tempdir().unwrap();
-    check(&on_disk(dir.path(), &shards()), mode);
+#[test]
+fn files() {
+    let dir = folder();
+    let store = on_disk(dir.path(), &shards());
+    for mode in MODES {
+        check(&store, mode);
+    }
 }
 
 #[test]
-fn buffered_files() {
-    on_files(IoMode::Buffered);
-}
-
-#[test]
-fn direct_files() {
-    on_files(IoMode::Direct);
-}
-
-#[test]
-fn buffered_memory() {
+fn memory() {
     check(&in_memory(&shards()), IoMode::Buffered);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn ring_files() {
-    on_files(IoMode::Uring);
 }

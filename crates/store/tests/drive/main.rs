@@ -2,4 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod contract;
+mod faults;
+mod modes;
+mod order;
 mod support;

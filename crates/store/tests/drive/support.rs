@@ -15,6 +15,17 @@ use deltafin_store::{LocalShards, MemoryShards, Store};
 /// Longer than any read of a test; only a read that never lands takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The modes that this system's drives are capable of.
+#[cfg(target_os = "linux")]
+pub(crate) const MODES: [IoMode; 3] = [IoMode::Uring, IoMode::Direct, IoMode::Buffered];
+#[cfg(target_os = "macos")]
+pub(crate) const MODES: [IoMode; 2] = [IoMode::Direct, IoMode::Buffered];
+
+/// A folder on the drive that the build is on; the system's folder for such may be in memory.
+pub(crate) fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
 pub(crate) fn span(shard: usize, offset: u64, len: u64) -> Span {
     Span::new(ShardId::new(shard as u32), offset, len).unwrap()
 }
