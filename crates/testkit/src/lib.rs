@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // A broken fixture should stop the test on the spot.
 
+mod faulty;
 mod golden;
 mod shuffled;
 
+pub use faulty::{Fault, FaultyStore, Hits};
 pub use golden::{DemoGolden, DemoPrompt, Golden, Prompt};
 pub use shuffled::Shuffled;
 

@@ -1,0 +1,164 @@
+//! A store that fails as drives and networks do, the same way every time.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deltafin_checkpoint::{Shard, Span};
+use deltafin_store::{Store, StoreError};
+
+/// What goes wrong with a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It takes up to this long, which differs from read to read: reads overtake each other.
+    Late(Duration),
+    /// The file ends in the middle of it.
+    Short,
+    /// It fails; the same read succeeds when it is asked for again.
+    FailsOnce,
+    /// It fails, and so does every later read of the same span.
+    FailsForEver,
+    /// The file is no longer there.
+    Vanished,
+    /// One bit is not what it was, and nothing says so. A store without digests cannot tell: what
+    /// is computed from it is other than it should be. Only for tests of what does tell.
+    FlippedBit,
+}
+
+impl Fault {
+    /// Those that a store tells of or that change time only, so that nothing wrong can be computed.
+    pub const HONEST: [Fault; 5] = [
+        Fault::Late(Duration::from_millis(3)),
+        Fault::Short,
+        Fault::FailsOnce,
+        Fault::FailsForEver,
+        Fault::Vanished,
+    ];
+}
+
+/// Which reads a fault hits, decided by the span alone: the order of reads changes nothing.
+/// About one of `every` spans is hit; with 1 all are.
+#[derive(Clone, Copy, Debug)]
+pub struct Hits {
+    /// Another seed hits other spans.
+    pub seed: u64,
+    /// One of so many.
+    pub every: u64,
+}
+
+/// Any store, with a fault in it. Its shards are no files, so that all reads go through it.
+pub struct FaultyStore {
+    inner: Arc<dyn Store>,
+    fault: Fault,
+    hits: Hits,
+    failed: Mutex<HashSet<Span>>,
+    struck: AtomicU64,
+}
+
+impl FaultyStore {
+    /// `inner` with this fault.
+    ///
+    /// # Panics
+    /// If `hits.every` is 0.
+    pub fn new(inner: Arc<dyn Store>, fault: Fault, hits: Hits) -> FaultyStore {
+        assert!(hits.every > 0, "one of no reads");
+        FaultyStore { inner, fault, hits, failed: Mutex::default(), struck: AtomicU64::new(0) }
+    }
+
+    /// How often the fault has struck, so that a test can know that it has tested something.
+    pub fn struck(&self) -> u64 {
+        self.struck.load(Ordering::Relaxed)
+    }
+
+    /// A number that is the span's own, whoever reads and when.
+    fn lot(&self, span: Span) -> u64 {
+        let words = [span.shard().index() as u64, span.offset(), span.len()];
+        words.iter().fold(mix(self.hits.seed), |lot, word| mix(lot ^ word))
+    }
+
+    fn is_hit(&self, span: Span) -> bool {
+        span.len() > 0 && self.lot(span).is_multiple_of(self.hits.every)
+    }
+
+    fn strike(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
+        let lot = mix(self.lot(span).wrapping_add(1));
+        match self.fault {
+            Fault::Late(most) => {
+                let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
+                std::thread::sleep(Duration::from_micros(lot % most.saturating_add(1)));
+            }
+            Fault::Short => {
+                self.count();
+                return Err(self.end(span, lot % span.len()));
+            }
+            Fault::FailsOnce => {
+                let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                if failed.insert(span) {
+                    self.count();
+                    return Err(self.bad_sector(span));
+                }
+            }
+            Fault::FailsForEver => {
+                self.count();
+                return Err(self.bad_sector(span));
+            }
+            Fault::Vanished => {
+                self.count();
+                let reason = "No such file or directory (os error 2)".to_owned();
+                return Err(StoreError::Reopen { file: self.file_name(span), reason });
+            }
+            Fault::FlippedBit => {}
+        }
+        self.inner.read_exact(span, buf)?;
+        match self.fault {
+            Fault::Late(_) => self.count(),
+            Fault::FlippedBit => {
+                self.count();
+                buf[(lot / 8 % span.len()) as usize] ^= 1 << (lot % 8);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn count(&self) {
+        self.struck.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn file_name(&self, span: Span) -> String {
+        self.shards()[span.shard().index()].name.clone()
+    }
+
+    fn end(&self, span: Span, got: u64) -> StoreError {
+        let (file, offset, wanted) = (self.file_name(span), span.offset(), span.len());
+        StoreError::EndOfFile { file, offset, wanted, got }
+    }
+
+    fn bad_sector(&self, span: Span) -> StoreError {
+        let (file, offset, wanted) = (self.file_name(span), span.offset(), span.len());
+        StoreError::Read { file, offset, wanted, reason: "bad sector".to_owned() }
+    }
+}
+
+impl Store for FaultyStore {
+    fn shards(&self) -> &[Shard] {
+        self.inner.shards()
+    }
+
+    fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
+        let known = span.shard().index() < self.shards().len();
+        if known && self.is_hit(span) {
+            return self.strike(span, buf);
+        }
+        self.inner.read_exact(span, buf)
+    }
+}
+
+/// Every bit of the result depends on every bit of `word` (splitmix64's finisher).
+fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
