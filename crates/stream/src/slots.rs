@@ -20,6 +20,9 @@ use crate::{Layout, Prefetch};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(pub(crate) u32);
 
+/// Slots that guesses leave alone.
+const SPARED: usize = 2;
+
 /// Marks an expert that has no slot.
 const NOWHERE: u32 = u32::MAX;
 
@@ -360,7 +363,7 @@ impl Slots {
             return;
         }
         let open = self.slots.iter().filter(|slot| slot.guess).count();
-        for _ in open..self.slots.len() / 2 {
+        for _ in open..self.slots.len().saturating_sub(SPARED) {
             let key = loop {
                 let Some(key) = self.guesses.pop_front() else { return };
                 if self.slot_of(key).is_none() {
