@@ -44,6 +44,8 @@ pub(crate) enum State {
     Full(Filled),
     InUse,
     Failed(Slab, StoreError),
+    /// Its memory was given back for good.
+    Gone,
     /// Only while a state is being replaced.
     Moving,
 }
@@ -134,6 +136,21 @@ impl Slots {
             }
         }
         hot.len()
+    }
+
+    /// Slots that have memory.
+    pub(crate) fn alive(&self) -> usize {
+        self.slots.iter().filter(|slot| !matches!(slot.state, State::Gone)).count()
+    }
+
+    /// Gives up the least useful slots for good until `wanted` are left, as far as they can be spared
+    /// now. Returns their memory.
+    pub(crate) fn shrink(&mut self, wanted: usize, io: &mut Io<'_>) {
+        for _ in wanted..self.alive() {
+            let Some((number, slab)) = self.room_for_guess(io) else { return };
+            drop(slab);
+            self.slots[number].state = State::Gone;
+        }
     }
 
     /// A pass begins: whatever an earlier one left behind is no longer wanted.

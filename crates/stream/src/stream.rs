@@ -22,6 +22,7 @@ pub struct Stream {
     layout: Layout,
     /// Whether the router's guesses are of any use.
     guesses: bool,
+    expert_memory: Arc<Arena>,
 }
 
 impl Stream {
@@ -39,16 +40,19 @@ impl Stream {
         let experts = Arena::new(slot_bytes * layout.expert_slots.max(1))?;
         let slabs = (0..layout.expert_slots.max(1)).filter_map(|_| experts.take(slot_bytes));
         let slots = Slots::new(&catalog, &layout, slabs.collect());
+        let expert_memory = Arc::clone(&experts);
         let units = unit_pieces(&catalog).zip(layout.resident.iter().copied());
         let feed = Feed::new(units, Arc::clone(&stay), Arc::clone(&pass));
         let shared = Arc::new(Shared::new(catalog, feed, slots));
-        let arenas = [stay, pass, experts];
+        // Memory that the kernel keeps at hand is resident at once and cannot be given back: only what
+        // is read into all the time is worth that.
+        let registered = if layout.stream_bytes > 0 { vec![pass] } else { Vec::new() };
         let landing: Arc<Shared> = Arc::clone(&shared);
-        let reader = open_reader(store, mode, &arenas, landing)?;
+        let reader = open_reader(store, mode, &registered, landing)?;
         let all = Layout::everything(shared.catalog.spec()).expert_slots;
         let guesses =
             layout.prefetch.follows_the_router() && !(layout.cache && layout.expert_slots >= all);
-        Ok(Stream { shared, reader, layout, guesses })
+        Ok(Stream { shared, reader, layout, guesses, expert_memory })
     }
 
     /// How memory is divided.
@@ -87,6 +91,24 @@ impl Stream {
         let mut state = self.shared.lock();
         let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
         slots.pin(most, spared, &mut io)
+    }
+
+    /// Expert slots that have memory.
+    pub fn expert_slots(&self) -> usize {
+        self.shared.lock().slots.alive()
+    }
+
+    /// Gives memory of expert slots back to the system, for good, until `slots` are left; never so many
+    /// that a layer's reads have none. Returns how many are left: slots in use stay.
+    pub fn shrink(&self, slots: usize) -> usize {
+        let least = (2 * self.shared.catalog.spec().moe.top_k).min(self.layout.expert_slots);
+        let mut state = self.shared.lock();
+        let (table, mut io) = state.slots(&self.shared.catalog, &*self.reader);
+        table.shrink(slots.max(least), &mut io);
+        let left = table.alive();
+        drop(state);
+        self.expert_memory.release_free();
+        left
     }
 
     /// A pass of `rows` rows begins; `head` says whether it uses the output head.

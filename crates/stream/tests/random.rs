@@ -159,3 +159,20 @@ fn what_was_used_most_is_pinned_and_stays() {
     (3..7).for_each(|expert| use_once(&second, 1, expert));
     assert_eq!(second.counters().decode.misses, misses);
 }
+
+#[test]
+fn memory_given_back_stays_given_back_and_bytes_stay_right() {
+    let mut random = Random(3);
+    let checkpoint = open("k3-micro");
+    let layout = Layout { expert_slots: 60, ..Layout::everything(checkpoint.spec()) };
+    let (catalog, store) = (Arc::clone(&checkpoint.catalog), Arc::clone(&checkpoint.store));
+    let stream = Stream::open(catalog, store, layout, IoMode::Auto).unwrap();
+    let rig = Rig { checkpoint, stream };
+    rig.pass(&mut random);
+    assert_eq!(rig.stream.shrink(40), 40);
+    rig.pass(&mut random);
+    assert_eq!(rig.stream.shrink(50), 40, "what was lowered stays lowered");
+    assert_eq!(rig.stream.shrink(0), 8, "a layer's reads keep their slots");
+    (0..4).for_each(|_| rig.pass(&mut random));
+    assert_eq!(rig.stream.expert_slots(), 8);
+}
