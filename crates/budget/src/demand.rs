@@ -146,6 +146,12 @@ fn tensor_bytes(spec: &ModelSpec, role: SpineTensor, format: SpineFormat) -> u64
     }
 }
 
+/// Bytes of the output end in this format: two norms, the mix and the head.
+pub(crate) fn head_bytes(spec: &ModelSpec, format: SpineFormat) -> u64 {
+    let small: u64 = SMALL_TAIL.iter().map(|role| spec.global_bytes(*role)).sum();
+    small + head_matrix_bytes(spec, format)
+}
+
 const SMALL_TAIL: [GlobalTensor; 3] =
     [GlobalTensor::OutputResNorm, GlobalTensor::OutputResProj, GlobalTensor::Norm];
 
@@ -178,6 +184,5 @@ const PER_RANK: u64 = 256;
 
 fn fixed(spec: &ModelSpec, threads: usize) -> u64 {
     let tables = spec.expert_count() * PER_EXPERT + spec.vocab as u64 * PER_RANK;
-    let logits = 2 * spec.vocab as u64 * 4;
-    PROGRAM + threads as u64 * PER_THREAD + tables + logits + AREAS * HUGE_PAGE
+    PROGRAM + threads as u64 * PER_THREAD + tables + AREAS * HUGE_PAGE
 }

@@ -5,28 +5,34 @@
 //! cache is not counted: weights are read past it, and where the system keeps pages of files anyway it
 //! gives them up before anything of ours. Address space is not counted either.
 //!
-//! Three questions lead through the crate:
+//! Four questions lead through the crate:
 //!
 //! * *How much memory is there?* — [`Limits`], the least of what the machine, the control groups and
 //!   the process's own limits leave, and what `auto` means: that, less a reserve.
 //! * *What is asked of it?* — [`Demand`], from a catalog or from a model's dimensions alone.
 //! * *How is it spent?* — [`Plan::make`], a pure function of demand and budget.
+//! * *How fast will that be?* — [`Estimate`] from the plan and the machine's [`Rates`], and
+//!   [`Outlook`] for what more memory, a second drive or a smaller spine would change.
 //!
 //! The plan is pure. Reading the machine is in `limits` and `group`, behind a folder that tests
 //! replace.
 #![forbid(unsafe_code)]
 
+mod cost;
 mod demand;
 mod group;
 mod limits;
+mod outlook;
 mod plan;
 mod size;
 mod words;
 mod workspace;
 
+pub use cost::{Estimate, Limit, PROMPT_ROWS, Rates, Touched, hit_rate};
 pub use demand::{Demand, HUGE_PAGE, READ_ALIGN, SpineFormat, Usage, record_room, room};
 pub use group::Group;
 pub use limits::{Bound, BudgetError, Limits, TooLarge, Usable, peak_resident_bytes, reserve};
+pub use outlook::{Form, Outlook};
 pub use plan::{Plan, PlanError};
 pub use size::Size;
 pub use workspace::Workspace;

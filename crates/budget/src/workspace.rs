@@ -16,6 +16,11 @@ const LOGIT_ROWS: u64 = 16;
 const ASSIGNMENT: u64 = 12;
 /// Bytes of an `f32`.
 const F32: u64 = 4;
+/// Buffers whose sizes follow the routes grow in steps, to twice what is needed at most; measured, that
+/// is up to a fifteenth of the whole. An eighth is kept for it.
+const GROWTH: u64 = 8;
+/// Lists of jobs, windows and ids.
+const LISTS: u64 = 64 << 10;
 
 /// Bytes of a pass's buffers as a function of its rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +31,8 @@ pub struct Workspace {
     per_row: u64,
     /// Bytes per row of a block.
     per_block_row: u64,
+    /// Bytes per row whose logits are wanted.
+    per_logits: u64,
     /// Bytes per expert row that waits.
     per_slot: u64,
     /// Experts of a row.
@@ -41,9 +48,10 @@ impl Workspace {
     pub fn of(spec: &ModelSpec) -> Workspace {
         let moe = if spec.count_ffn(FfnKind::Moe) > 0 { spec.moe.latent as u64 } else { 0 };
         Workspace {
-            base: base(spec) * F32 + vocab_bytes(spec),
+            base: base(spec) * F32 + LISTS,
             per_row: per_row(spec, moe) * F32 + spec.moe.top_k as u64 * ASSIGNMENT,
             per_block_row: per_block_row(spec, moe) * F32,
+            per_logits: spec.vocab as u64 * F32,
             per_slot: moe * F32,
             top_k: spec.moe.top_k as u64,
             glu: [2 * F32 * block_width(spec), 2 * F32 * spec.moe.width as u64],
@@ -53,15 +61,15 @@ impl Workspace {
 
     /// A workspace that takes these bytes, whatever its dimensions would say; for tests.
     pub fn linear(base: u64, per_row: u64) -> Workspace {
-        let zero = [0, 0];
         Workspace {
             base,
             per_row,
             per_block_row: 0,
+            per_logits: 0,
             per_slot: 0,
             top_k: 0,
-            glu: zero,
-            packed: zero,
+            glu: [0, 0],
+            packed: [0, 0],
         }
     }
 
@@ -73,16 +81,20 @@ impl Workspace {
         let widest = |[block_row, expert_row]: [u64; 2]| {
             block.saturating_mul(block_row).max(rows.saturating_mul(expert_row))
         };
-        [
+        // The last row's, and those of a few rows where all are wanted.
+        let logits = 1 + rows.min(LOGIT_ROWS);
+        let bytes = [
             self.base,
             rows.saturating_mul(self.per_row),
             block * self.per_block_row,
+            logits * self.per_logits,
             slots.saturating_mul(self.per_slot),
             widest(self.glu),
             widest(self.packed),
         ]
         .into_iter()
-        .fold(0, u64::saturating_add)
+        .fold(0, u64::saturating_add);
+        bytes.saturating_add(bytes / GROWTH)
     }
 }
 
@@ -93,11 +105,6 @@ fn base(spec: &ModelSpec) -> u64 {
     let kda = kda.channels() * (kda.conv_kernel + 1) + kda.heads + kda.head_dim;
     let moe = 2 * spec.moe.experts + spec.moe.latent;
     (norm + kda + moe) as u64
-}
-
-/// The logits of the last row, and of a few rows where all are wanted.
-fn vocab_bytes(spec: &ModelSpec) -> u64 {
-    (1 + LOGIT_ROWS) * spec.vocab as u64 * F32
 }
 
 /// Values that every row of a pass keeps: the sum, the stored block sums, the normed input and the

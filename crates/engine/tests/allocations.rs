@@ -1,34 +1,57 @@
-//! The decode loop allocates nothing once it is warm.
+//! The decode loop allocates nothing once it is warm, and a session allocates what is planned for it.
 #![allow(clippy::unwrap_used)]
 
-use deltafin_engine::{Engine, EngineOptions};
+use deltafin_budget::Workspace;
+use deltafin_engine::{Engine, EngineOptions, Flow, Silent};
+use deltafin_model::State;
 use deltafin_testkit::{DemoGolden, Golden, open};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Counts what it hands out, on all threads.
 struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+/// Bytes that are handed out, and the most there ever were since it was last set.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+/// One test at a time: another one running beside it would be counted too.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn take(bytes: usize) {
+    let live = LIVE.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    PEAK.fetch_max(live, Ordering::Relaxed);
+}
+
+fn give(bytes: usize) {
+    LIVE.fetch_sub(bytes, Ordering::Relaxed);
+}
 
 // SAFETY: every call is passed on to the system's allocator unchanged.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        take(layout.size());
         // SAFETY: the caller's promise is the system's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        give(layout.size());
         // SAFETY: the caller's promise is the system's.
         unsafe { System.dealloc(ptr, layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // Large blocks are moved by mapping their pages elsewhere, not by copying.
+        give(layout.size());
+        take(new_size);
         // SAFETY: the caller's promise is the system's.
         unsafe { System.realloc(ptr, layout, new_size) }
     }
@@ -57,13 +80,48 @@ fn allocations_while_decoding(checkpoint: &str, prompt: &[u32], threads: usize) 
     ALLOCATIONS.load(Ordering::Relaxed) - before
 }
 
-// One test: another one running beside it would be counted too.
 #[test]
 fn the_decode_loop_allocates_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let demo = &DemoGolden::load().prompts[0].ids;
     let micro = &Golden::load("k3-micro").prompts[0].ids;
     for threads in [1, 2, 3] {
         assert_eq!(allocations_while_decoding("demo", demo, threads), 0, "{threads} threads");
         assert_eq!(allocations_while_decoding("k3-micro", micro, threads), 0, "{threads} threads");
+    }
+}
+
+/// The most that a session of `rows` positions has allocated when all went in at once and the logits
+/// of all were asked for.
+fn peak_of_a_session(checkpoint: &str, rows: usize) -> (usize, u64) {
+    let rows_asked = NonZeroUsize::new(rows);
+    let options = EngineOptions { chunk: rows_asked, context: rows_asked, ..Default::default() };
+    let engine = Engine::open(open(checkpoint), options).unwrap();
+    // Rows that are alike go to the same experts, which is what takes most room.
+    let ids = vec![7; rows];
+    let before = LIVE.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    let mut session = engine.session();
+    let flow = session.evaluate(&ids, &mut Silent, &mut |_| {}, &mut |_, _| {}).unwrap();
+    assert_eq!(flow, Flow::Done);
+    let planned = State::bytes(engine.spec(), rows) + Workspace::of(engine.spec()).bytes(rows);
+    (PEAK.load(Ordering::Relaxed) - before, planned)
+}
+
+#[test]
+fn a_session_allocates_what_is_planned_for_it() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for checkpoint in ["k3-micro", "k3-calm", "demo"] {
+        for rows in [1, 5, 100, 128, 300, 1000] {
+            let (peak, planned) = peak_of_a_session(checkpoint, rows);
+            let peak = peak as u64;
+            assert!(
+                peak <= planned,
+                "{checkpoint}, {rows} rows: {peak} allocated, {planned} planned"
+            );
+            // What does not depend on the model is a small part of a real one.
+            let most = peak + peak / 4 + (256 << 10);
+            assert!(planned <= most, "{checkpoint}, {rows} rows: {planned} planned for {peak}");
+        }
     }
 }

@@ -1,0 +1,62 @@
+//! What would change if there were more of something.
+
+use crate::cost::hit_rate;
+use crate::{Demand, Estimate, Plan, PlanError, Rates, Touched};
+use serde::Serialize;
+
+/// A plan with what it costs, and what it would cost on a better machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outlook {
+    /// The plan.
+    pub plan: Plan,
+    /// What it costs.
+    pub estimate: Estimate,
+    /// With 1 GiB more; nothing when everything stays already.
+    pub more_memory: Option<Estimate>,
+    /// With a second drive as fast as the first.
+    pub second_drive: Estimate,
+    /// With the spine as int8; nothing when it is.
+    pub int8_spine: Option<Estimate>,
+}
+
+/// A model in one format: what it asks for and what a token touches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Form {
+    /// What it asks of memory.
+    pub demand: Demand,
+    /// What a token touches.
+    pub touched: Touched,
+    /// Bytes of spine multiplied for one row, in 10^9 per second.
+    pub spine_gbps: f64,
+}
+
+impl Outlook {
+    /// Plans `form` within `budget` on a machine with these rates, and the same with one thing better.
+    ///
+    /// # Errors
+    /// When the budget is too small for `form`.
+    pub fn of(
+        form: &Form,
+        int8: Option<&Form>,
+        budget: u64,
+        rates: &Rates,
+    ) -> Result<Outlook, PlanError> {
+        let plan = Plan::make(&form.demand, budget)?;
+        let rates = Rates { spine_gbps: form.spine_gbps, ..*rates };
+        let cost = |form: &Form, budget: u64, rates: Rates| -> Result<Estimate, PlanError> {
+            let plan = Plan::make(&form.demand, budget)?;
+            let rates = Rates { spine_gbps: form.spine_gbps, ..rates };
+            let hits = hit_rate(&form.demand, plan.cache);
+            Ok(Estimate::of(&plan, &form.touched, &rates, hits))
+        };
+        let twice = Rates { drive_gbps: 2.0 * rates.drive_gbps, ..rates };
+        let more = (!plan.is_resident()).then(|| cost(form, budget.saturating_add(1 << 30), rates));
+        Ok(Outlook {
+            estimate: cost(form, budget, rates)?,
+            more_memory: more.transpose()?,
+            second_drive: cost(form, budget, twice)?,
+            int8_spine: int8.map(|form| cost(form, budget, rates)).transpose()?,
+            plan,
+        })
+    }
+}
