@@ -1,7 +1,6 @@
 //! What a model and its use ask of memory, before anybody knows how much there is.
 
 use crate::Workspace;
-use deltafin_checkpoint::{Catalog, Record};
 use deltafin_spec::{FfnKind, GlobalTensor, LayerId, ModelSpec, SpineTensor};
 
 /// Direct reads start and end at multiples of this.
@@ -69,24 +68,6 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The demand of an opened checkpoint, read as its catalog says.
-    pub fn of_catalog(catalog: &Catalog, usage: Usage) -> Demand {
-        let spec = catalog.spec();
-        let globals = catalog.globals();
-        let layers = spec.layer_ids().map(|layer| record_room(catalog.spine(layer).record()));
-        let head = [&globals.output_res_norm, &globals.output_res_proj, &globals.norm]
-            .into_iter()
-            .chain([globals.head.tensor()])
-            .map(|tensor| record_room(tensor.record()))
-            .sum();
-        let expert = |layer| {
-            let ids = spec.moe.expert_ids();
-            ids.map(move |id| record_room(catalog.expert(layer, id).record)).max()
-        };
-        let expert = spec.moe_layers().filter_map(expert).max().unwrap_or(0);
-        Demand::new(spec, layers.chain([head]).collect(), expert, usage)
-    }
-
     /// The demand of a model of which only the dimensions are known, in the released layout.
     pub fn of_spec(spec: &ModelSpec, spine: SpineFormat, usage: Usage) -> Demand {
         let layers = spec.layer_ids().map(|layer| room(spine_layer_bytes(spec, layer, spine)));
@@ -120,11 +101,6 @@ impl Demand {
 /// that begins before it and ends after it.
 pub fn room(bytes: u64) -> u64 {
     (bytes + 2 * READ_ALIGN).next_multiple_of(READ_ALIGN)
-}
-
-/// The room of a record, each of whose pieces is read for itself.
-pub fn record_room(record: Record<'_>) -> u64 {
-    record.pieces().iter().map(|piece| room(piece.len())).sum()
 }
 
 /// Bytes of a layer's spine in this format.

@@ -61,6 +61,11 @@ pub(crate) fn read(root: &Path, ours: u64) -> Vec<Group> {
     groups
 }
 
+/// The folder of this process's own group of version 2.
+pub(crate) fn own(root: &Path) -> Option<PathBuf> {
+    folders(root, &mounts(root), Hierarchy::Second).into_iter().next()
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hierarchy {
     First,

@@ -5,7 +5,7 @@
 //! cache is not counted: weights are read past it, and where the system keeps pages of files anyway it
 //! gives them up before anything of ours. Address space is not counted either.
 //!
-//! Four questions lead through the crate:
+//! Five questions lead through the crate:
 //!
 //! * *How much memory is there?* — [`Limits`], the least of what the machine, the control groups and
 //!   the process's own limits leave, and what `auto` means: that, less a reserve.
@@ -13,9 +13,11 @@
 //! * *How is it spent?* — [`Plan::make`], a pure function of demand and budget.
 //! * *How fast will that be?* — [`Estimate`] from the plan and the machine's [`Rates`], and
 //!   [`Outlook`] for what more memory, a second drive or a smaller spine would change.
+//! * *What if the system runs short later?* — [`Pressure`], and [`Level::give_way`] for how the expert
+//!   cache does.
 //!
-//! The plan is pure. Reading the machine is in `limits` and `group`, behind a folder that tests
-//! replace.
+//! The plan is pure. Reading the machine is in `limits`, `group` and `pressure`, behind a folder that
+//! tests replace.
 #![forbid(unsafe_code)]
 
 mod cost;
@@ -24,16 +26,18 @@ mod group;
 mod limits;
 mod outlook;
 mod plan;
+mod pressure;
 mod size;
 mod words;
 mod workspace;
 
 pub use cost::{Estimate, Limit, PROMPT_ROWS, Rates, Touched, hit_rate};
-pub use demand::{Demand, HUGE_PAGE, READ_ALIGN, SpineFormat, Usage, record_room, room};
+pub use demand::{Demand, HUGE_PAGE, READ_ALIGN, SpineFormat, Usage, room};
 pub use group::Group;
 pub use limits::{Bound, BudgetError, Limits, TooLarge, Usable, peak_resident_bytes, reserve};
 pub use outlook::{Form, Outlook};
 pub use plan::{Plan, PlanError};
+pub use pressure::{Level, Pressure};
 pub use size::Size;
 pub use workspace::Workspace;
 

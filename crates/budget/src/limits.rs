@@ -5,7 +5,7 @@
 //! so it counts as free.
 
 use crate::group::{self, Group};
-use crate::{PlanError, Size};
+use crate::{Level, PlanError, Size};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -195,6 +195,15 @@ fn field_bytes(root: &Path, path: &str, field: &str) -> Option<u64> {
     rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// The kernel's level on macOS: 1 is normal, 2 a warning, 4 critical.
+pub(crate) fn mac_pressure() -> Level {
+    match mac::named("kern.memorystatus_vm_pressure_level") {
+        Some(4..) => Level::Critical,
+        Some(2..) => Level::Tight,
+        _ => Level::Calm,
+    }
+}
+
 /// macOS tells through named values of its kernel, which its own program prints.
 mod mac {
     use std::process::Command;
@@ -210,7 +219,7 @@ mod mac {
         pages.checked_mul(named("hw.pagesize")?).filter(|bytes| *bytes > 0)
     }
 
-    fn named(name: &str) -> Option<u64> {
+    pub(super) fn named(name: &str) -> Option<u64> {
         let output = Command::new("/usr/sbin/sysctl").args(["-n", name]).output().ok()?;
         String::from_utf8(output.stdout).ok()?.trim().parse().ok()
     }

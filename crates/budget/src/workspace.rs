@@ -101,24 +101,25 @@ impl Workspace {
 /// Vectors that have one row whatever the pass: norms, scores, convolution weights, biases.
 fn base(spec: &ModelSpec) -> u64 {
     let (kda, mla) = (&spec.kda, &spec.mla);
-    let norm = spec.hidden.max(mla.q_lora).max(mla.kv_lora) + spec.hidden;
+    let norm = spec.hidden.max(mla.q_lora).max(mla.kv_lora) + 3 * spec.hidden;
     let kda = kda.channels() * (kda.conv_kernel + 1) + kda.heads + kda.head_dim;
-    let moe = 2 * spec.moe.experts + spec.moe.latent;
+    let moe = 6 * spec.moe.experts + spec.moe.latent;
     (norm + kda + moe) as u64
 }
 
 /// Values that every row of a pass keeps: the sum, the stored block sums, the normed input and the
-/// final row; the experts' input, sum and gathered rows.
+/// final row; the experts' input, sum and gathered rows, and the shared experts' output.
 fn per_row(spec: &ModelSpec, latent: u64) -> u64 {
     let blocks = spec.layers.len().div_ceil(spec.attn_res_block.max(1));
+    let shared = usize::from(latent > 0);
     // The block sums grow by doubling.
-    let hidden_rows = 3 + blocks.next_power_of_two();
+    let hidden_rows = 3 + shared + blocks.next_power_of_two();
     hidden_rows as u64 * spec.hidden as u64 + 3 * latent
 }
 
-/// Values of one row of a block: the mix and the output of a sublayer, the shared experts' output,
-/// the attention's intermediates, the router's scores and the latent norm. The kinds of layers have
-/// buffers of their own, so they add up.
+/// Values of one row of a block: the mix and the output of a sublayer, the attention's intermediates,
+/// the router's scores and the latent norm, and for the guess at the next layer's routes a mix, its
+/// norm and scores. The kinds of layers have buffers of their own, so they add up.
 fn per_block_row(spec: &ModelSpec, latent: u64) -> u64 {
     let (kda, mla) = (&spec.kda, &spec.mla);
     let kda_row = 6 * kda.channels() + kda.head_dim + kda.heads;
@@ -128,7 +129,7 @@ fn per_block_row(spec: &ModelSpec, latent: u64) -> u64 {
     let attention =
         [(LayerKind::Kda, kda_row), (LayerKind::Mla, mla_row)].into_iter().filter(|(k, _)| has(*k));
     let attention: usize = attention.map(|(_, values)| values).sum();
-    let moe = if latent > 0 { spec.hidden + spec.moe.experts } else { 0 };
+    let moe = if latent > 0 { 2 * (spec.hidden + spec.moe.experts) } else { 0 };
     (2 * spec.hidden + attention + moe) as u64 + latent
 }
 

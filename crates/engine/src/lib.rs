@@ -23,5 +23,6 @@ pub use engine::Engine;
 pub use error::{EngineError, WeightsError};
 pub use generate::{Finish, Limits, Listener, Outcome, Stats, generate, most_likely};
 pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
+pub use residency::demand;
 pub use session::{Flow, Progress, Session};
 pub use weights::StreamedWeights;

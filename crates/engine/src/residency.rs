@@ -21,14 +21,18 @@ pub(crate) fn budget(options: &EngineOptions) -> Result<u64, EngineError> {
     }
 }
 
+/// What a checkpoint asks of memory.
+pub fn demand(catalog: &Catalog, usage: Usage) -> Demand {
+    let units = unit_rooms(catalog).map(|room| room as u64).collect();
+    Demand::new(catalog.spec(), units, expert_room(catalog) as u64, usage)
+}
+
 /// How `budget` is spent on a checkpoint.
 ///
 /// # Errors
 /// When the smallest plan takes more.
 pub(crate) fn plan(catalog: &Catalog, usage: Usage, budget: u64) -> Result<Plan, EngineError> {
-    let units = unit_rooms(catalog).map(|room| room as u64).collect();
-    let demand = Demand::new(catalog.spec(), units, expert_room(catalog) as u64, usage);
-    Ok(Plan::make(&demand, budget).map_err(BudgetError::from)?)
+    Ok(Plan::make(&demand(catalog, usage), budget).map_err(BudgetError::from)?)
 }
 
 /// The plan as the stream takes it.

@@ -1,4 +1,4 @@
-//! Measures memory bandwidth, multiply-add peak and kernel speed of this machine.
+//! Measures memory and drive bandwidth, multiply-add peak and kernel speed of this machine.
 //!
 //! **Method.** Other guests of a machine take part of its bandwidth for seconds at a time, and memory
 //! itself can have more than one speed, so a kernel is compared only with what the machine did at the
@@ -17,12 +17,16 @@
 #![forbid(unsafe_code)]
 
 mod cases;
+mod doubt;
+mod drive;
 mod machine;
 mod memory;
 mod options;
 mod rounds;
 
 pub use cases::{Case, Format};
+pub use doubt::Doubt;
+pub use drive::{DriveError, DriveSpeed, drive_speed, drive_speed_at};
 pub use memory::Memory;
 pub use options::{MOST_ROWS, MOST_SECONDS, MOST_THREADS, Options, OptionsError};
 
@@ -33,6 +37,11 @@ use rounds::{Rounds, Sample, in_turns};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Threads that the engine would compute with.
+pub fn default_threads() -> usize {
+    Pool::default_threads().min(MOST_THREADS)
+}
 
 /// The machine's yardsticks and how the kernels compare.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -41,3 +41,64 @@ fn what_cannot_be_measured_is_refused_at_once() {
     assert!(refused(|o| o.names = vec!["fp4".into()]).to_string().contains("'fp4'"));
     assert_eq!(Options::default().check(), Ok(()));
 }
+
+mod drives {
+    use std::fs::{self, File};
+    use std::os::unix::fs::FileExt;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use deltafin_checkpoint::{ShardId, Span};
+    use deltafin_store::{LocalShards, MemoryShards, Store};
+
+    use crate::{Doubt, DriveError, drive_speed, drive_speed_at};
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const LEN: u64 = 1 << 20;
+
+    fn records(count: u64) -> Vec<Vec<Span>> {
+        let span = |n| Span::new(ShardId::new(0), 77 + n * LEN, LEN - 100).unwrap();
+        (0..count).map(|n| vec![span(n)]).collect()
+    }
+
+    fn is_hole(doubt: &Doubt) -> bool {
+        matches!(doubt, Doubt::Holes { .. })
+    }
+
+    #[test]
+    fn each_record_is_read_once_and_holes_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("shard")).unwrap();
+        // Data in the first half, a hole in the second.
+        file.write_all_at(&vec![7; (8 * LEN) as usize], 0).unwrap();
+        file.set_len(16 * LEN).unwrap();
+        file.sync_all().unwrap();
+        let store = || Arc::new(LocalShards::open(dir.path(), &["shard"]).unwrap());
+        let whole = drive_speed(store(), &records(15), SECOND).unwrap();
+        assert_eq!((whole.reads, whole.bytes), (15, 15 * (LEN - 100)));
+        assert!(whole.gbps > 0.0 && !whole.how.is_empty());
+        let in_memory = whole.doubts == [Doubt::MemoryFiles];
+        assert!(in_memory || whole.doubts.iter().any(is_hole), "{:?}", whole.doubts);
+        let dense = drive_speed(store(), &records(7), SECOND).unwrap();
+        assert!(!dense.doubts.iter().any(is_hole), "{:?}", dense.doubts);
+    }
+
+    #[test]
+    fn what_is_in_memory_is_told() {
+        let bytes = vec![7; (4 * LEN) as usize];
+        let store = Arc::new(MemoryShards::new(vec![("shard".to_owned(), bytes.into())]));
+        let speed = drive_speed(store as Arc<dyn Store>, &records(3), SECOND).unwrap();
+        assert_eq!(speed.doubts, [Doubt::MemoryFiles]);
+    }
+
+    #[test]
+    fn nothing_cannot_be_measured_and_no_file_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = MemoryShards::new(Vec::new());
+        assert!(matches!(drive_speed(Arc::new(store), &[], SECOND), Err(DriveError::Nothing)));
+        let missing = dir.path().join("missing");
+        let refused = drive_speed_at(&missing, LEN, SECOND).unwrap_err();
+        assert!(refused.to_string().contains("missing"), "{refused}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -8,6 +8,7 @@ mod chat;
 mod engine;
 mod eval;
 mod ids;
+mod plan;
 mod refusal;
 mod run;
 mod serve;
@@ -26,6 +27,7 @@ pub(crate) use chat::{Chat, Style};
 pub(crate) use engine::{EngineArgs, ModelArg};
 pub(crate) use eval::{Eval, Logits, Ppl};
 pub(crate) use ids::{check as check_ids, parse_list};
+pub(crate) use plan::{Drive, Plan, Subject};
 pub(crate) use run::{Prompt, Run};
 pub(crate) use serve::Serve;
 pub(crate) use synth::Synth;
@@ -52,6 +54,7 @@ enum Typed {
     Inspect(InspectArgs),
     Tokenize(tokenize::TokenizeArgs),
     Eval(eval::EvalArgs),
+    Plan(plan::PlanArgs),
     Bench(bench::BenchArgs),
     Synth(synth::SynthArgs),
     /// Print the manual page
@@ -103,6 +106,8 @@ pub(crate) enum Command {
     Tokenize(Tokenize),
     /// Numbers behind the tokens.
     Eval(Eval),
+    /// What memory buys.
+    Plan(Box<Plan>),
     /// Speed of the kernels.
     BenchKernels(BenchKernels),
     /// A synthetic checkpoint.
@@ -172,6 +177,7 @@ impl Typed {
             Typed::Inspect(InspectArgs { model, json }) => Command::Inspect { model, json },
             Typed::Tokenize(args) => Command::Tokenize(args.meaning(given)?),
             Typed::Eval(args) => Command::Eval(args.meaning()),
+            Typed::Plan(args) => Command::Plan(Box::new(args.meaning(given)?)),
             Typed::Bench(args) => Command::BenchKernels(args.meaning()),
             Typed::Synth(args) => Command::Synth(args.meaning()),
             Typed::Man => Command::Man,

@@ -5,6 +5,7 @@ mod chat;
 mod eval;
 mod generate;
 mod inspect;
+mod plan;
 mod report;
 mod run;
 mod serve;
@@ -24,6 +25,7 @@ pub(crate) fn run(command: Command, given: Given) -> Result<(), Failure> {
         Command::Inspect { model, json } => inspect::inspect(model, given, json),
         Command::Tokenize(tokenize) => tokenize::tokenize(tokenize, given),
         Command::Eval(eval) => eval::eval(eval, given),
+        Command::Plan(asked) => plan::plan(&asked, given),
         Command::BenchKernels(engine) => bench::kernels(&engine),
         Command::Synth(synth) => synth::synth(&synth),
         Command::Man => manual_page(),

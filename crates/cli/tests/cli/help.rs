@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::program::{command, deltafin, ran};
 
 /// The commands with a help page.
-const PAGES: [&[&str]; 14] = [
+const PAGES: [&[&str]; 15] = [
     &[],
     &["run"],
     &["chat"],
@@ -15,6 +15,7 @@ const PAGES: [&[&str]; 14] = [
     &["eval"],
     &["eval", "logits"],
     &["eval", "ppl"],
+    &["plan"],
     &["bench"],
     &["bench", "kernels"],
     &["synth"],
@@ -62,9 +63,17 @@ fn help_does_not_show_values_of_the_environment() {
 #[test]
 fn the_manual_has_every_command() {
     let manual = deltafin(&["man"]).ok();
-    for command in
-        ["run", "chat", "serve", "inspect", "tokenize", "eval", "eval\\-logits", "bench\\-kernels"]
-    {
+    for command in [
+        "run",
+        "chat",
+        "serve",
+        "inspect",
+        "tokenize",
+        "eval",
+        "eval\\-logits",
+        "bench\\-kernels",
+        "plan",
+    ] {
         assert!(manual.contains(&format!("deltafin\\-{command}")), "{command}");
     }
     assert!(manual.contains("DELTAFIN_THREADS"));

@@ -7,6 +7,7 @@ mod inspect;
 mod interrupt;
 mod memory;
 mod model;
+mod plan;
 mod program;
 mod refusal;
 mod run;

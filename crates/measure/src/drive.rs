@@ -1,0 +1,217 @@
+//! How fast a drive gives spans as long as an expert, read as the engine reads them.
+//!
+//! The reader of the `store` crate is used with as many reads waiting as the engine has. Spans are taken
+//! in a shuffled order and none is read twice, so that no cache on the way has seen it in this run.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use deltafin_checkpoint::{ShardId, Span};
+use deltafin_store::arena::{Arena, ArenaError, Slab};
+use deltafin_store::drive::{
+    Class, IoMode, Landed, Landing, Reader, ReaderError, Ticket, open_reader, room_for,
+};
+use deltafin_store::{LocalShards, OpenError, Store, StoreError};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::Doubt;
+use crate::doubt;
+
+/// How fast the drive is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DriveSpeed {
+    /// Bytes that were asked for per second, in 10^9.
+    pub gbps: f64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Reads they took.
+    pub reads: usize,
+    /// How they were read, in words.
+    pub how: String,
+    /// Why not in the fastest way, where that is so.
+    pub notice: Option<String>,
+    /// Why this may not be the drive's speed.
+    pub doubts: Vec<Doubt>,
+}
+
+/// The drive cannot be measured.
+#[derive(Debug, Error)]
+#[allow(missing_docs)] // the messages say what the fields are
+pub enum DriveError {
+    #[error("there is nothing to read from")]
+    Nothing,
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    #[error(transparent)]
+    Reader(#[from] ReaderError),
+    #[error(transparent)]
+    Read(#[from] StoreError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error("{}: no file to measure with can be written here: {reason}; name another place, or give the drive's speed", dir.display())]
+    Write { dir: PathBuf, reason: String },
+}
+
+/// The most reads that wait at a time: two layers' worth of K3's experts.
+const DEPTH: usize = 32;
+/// The most memory they may take together.
+const ROOM: usize = 600 << 20;
+
+/// Reads as many of these records as `time` allows, each at most once. A record is a list of spans.
+///
+/// # Errors
+/// When there are none, or a read fails.
+pub fn drive_speed(
+    store: Arc<dyn Store>,
+    records: &[Vec<Span>],
+    time: Duration,
+) -> Result<DriveSpeed, DriveError> {
+    let slab = records.iter().map(|record| room_for(record)).max().unwrap_or(0);
+    let depth = (ROOM / slab.max(1)).clamp(2, DEPTH).min(records.len());
+    if depth == 0 {
+        return Err(DriveError::Nothing);
+    }
+    let arena = Arena::new(depth * slab)?;
+    let (sender, landed) = channel();
+    let landing = Arc::new(Landings(sender));
+    let reader = open_reader(Arc::clone(&store), IoMode::Auto, &[Arc::clone(&arena)], landing)?;
+    let mut run = Run { reader: &*reader, landed, order: shuffled(records), next: 0, bytes: 0 };
+    let slabs: Vec<_> = (0..depth).filter_map(|_| arena.take(slab)).collect();
+    let before = doubt::counted_bytes();
+    let (seconds, read) = run.run(slabs, time)?;
+    let counted = before.zip(doubt::counted_bytes()).map(|(before, after)| after - before);
+    let report = reader.report();
+    let drive = report.drives.first();
+    let mode = drive.map_or(IoMode::Buffered, |drive| drive.mode);
+    Ok(DriveSpeed {
+        gbps: run.bytes as f64 / seconds / 1e9,
+        bytes: run.bytes,
+        reads: run.next,
+        how: drive.map(|drive| drive.how.clone()).unwrap_or_default(),
+        notice: drive.and_then(|drive| drive.notice.clone()),
+        doubts: doubt::about(&*store, &read, mode, counted),
+    })
+}
+
+/// Writes a file of its own into `dir`, reads spans of `len` bytes of it and removes it.
+///
+/// # Errors
+/// When it cannot be written or read.
+pub fn drive_speed_at(dir: &Path, len: u64, time: Duration) -> Result<DriveSpeed, DriveError> {
+    let refused =
+        |e: std::io::Error| DriveError::Write { dir: dir.to_owned(), reason: e.to_string() };
+    let mut file =
+        tempfile::Builder::new().prefix(".deltafin-plan-").tempfile_in(dir).map_err(refused)?;
+    let bytes = fill(&mut file, time).map_err(refused)?;
+    let name = file.path().file_name().map(|name| name.to_string_lossy().into_owned());
+    let store = Arc::new(LocalShards::open(dir, &[name.unwrap_or_default()])?);
+    // Spans begin and end anywhere, as experts do.
+    let spans = (0..bytes / (len + 4096)).map(|n| n * (len + 4096) + 100);
+    let spans = spans.filter_map(|offset| Some(vec![Span::new(ShardId::new(0), offset, len)?]));
+    drive_speed(store, &spans.collect::<Vec<_>>(), time)
+}
+
+/// The most that is written, and the least even if the drive is slow.
+const FILE_MOST: u64 = 1 << 30;
+const FILE_LEAST: u64 = 128 << 20;
+
+/// Fills `file` with bytes that no file system can compress; gives their number.
+fn fill(file: &mut impl SyncedWrite, time: Duration) -> std::io::Result<u64> {
+    let start = Instant::now();
+    let (mut block, mut state, mut written) = (vec![0u8; 4 << 20], 1u64, 0u64);
+    while written < FILE_MOST && (written < FILE_LEAST || start.elapsed() < 2 * time) {
+        for eight in block.as_chunks_mut::<8>().0 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *eight = state.to_le_bytes();
+        }
+        file.write_all(&block)?;
+        written += block.len() as u64;
+    }
+    file.sync()?;
+    Ok(written)
+}
+
+/// A file that can be made to reach the drive.
+trait SyncedWrite: Write {
+    fn sync(&self) -> std::io::Result<()>;
+}
+
+impl SyncedWrite for tempfile::NamedTempFile {
+    fn sync(&self) -> std::io::Result<()> {
+        self.as_file().sync_all()
+    }
+}
+
+/// Passes on what lands.
+struct Landings(Sender<Landed>);
+
+impl Landing for Landings {
+    fn landed(&self, _: Ticket, landed: Landed) {
+        // Nobody listens any more once the measurement has failed.
+        let _ = self.0.send(landed);
+    }
+}
+
+/// A measurement under way.
+struct Run<'a> {
+    reader: &'a dyn Reader,
+    landed: Receiver<Landed>,
+    order: Vec<&'a [Span]>,
+    next: usize,
+    bytes: u64,
+}
+
+impl Run<'_> {
+    /// Keeps all slabs busy until the time is up or all has been read; gives the seconds until the last
+    /// read was there, and all that was read.
+    fn run(&mut self, slabs: Vec<Slab>, time: Duration) -> Result<(f64, Vec<Span>), DriveError> {
+        let start = Instant::now();
+        let mut waiting = 0;
+        for slab in slabs {
+            waiting += usize::from(self.ask(slab));
+        }
+        while waiting > 0 {
+            let Ok(landed) = self.landed.recv() else { break };
+            waiting -= 1;
+            let slab = match landed {
+                Landed::Whole(filled) => {
+                    self.bytes += filled.len() as u64;
+                    filled.into_slab()
+                }
+                Landed::Cancelled(slab) => slab,
+                Landed::Failed(_, error) => return Err(error.into()),
+            };
+            if start.elapsed() < time {
+                waiting += usize::from(self.ask(slab));
+            }
+        }
+        let read = self.order[..self.next].iter().flat_map(|record| record.iter().copied());
+        Ok((start.elapsed().as_secs_f64().max(1e-9), read.collect()))
+    }
+
+    fn ask(&mut self, slab: Slab) -> bool {
+        let Some(record) = self.order.get(self.next) else { return false };
+        self.reader.read(Ticket(self.next as u64), Class::Demand, record, slab);
+        self.next += 1;
+        true
+    }
+}
+
+/// The records in an order that no read-ahead foresees, another one each time.
+fn shuffled(records: &[Vec<Span>]) -> Vec<&[Span]> {
+    let mut order: Vec<&[Span]> = records.iter().map(Vec::as_slice).collect();
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let mut state = clock.map_or(1, |since| since.as_nanos() as u64) | 1;
+    for i in (1..order.len()).rev() {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        order.swap(i, (state >> 33) as usize % (i + 1));
+    }
+    order
+}
