@@ -11,14 +11,15 @@ mod generate;
 mod options;
 mod residency;
 mod session;
+mod watch;
 mod weights;
 
 pub use deltafin_budget::{Plan, peak_resident_bytes};
 pub use deltafin_kernels::IsaKind;
-pub use deltafin_model::{Observer, Silent, Tap};
+pub use deltafin_model::{Observer, Part, Silent, Tap};
 pub use deltafin_spec::{LayerId, ModelSpec};
 pub use deltafin_store::drive::IoMode;
-pub use deltafin_stream::{Counters, Layout, Prefetch, StreamError, Use};
+pub use deltafin_stream::{Counters, Layout, Prefetch, Stream, StreamError, Use};
 pub use engine::Engine;
 pub use error::{EngineError, WeightsError};
 pub use generate::{Finish, Limits, Listener, Outcome, Stats, generate, most_likely};

@@ -1,8 +1,9 @@
 //! One sequence on an engine.
 
 use crate::generate::most_likely;
+use crate::watch::Both;
 use crate::{Engine, EngineError, StreamedWeights};
-use deltafin_model::{Lease, Observer, State, StepError, Weights, Workspace};
+use deltafin_model::{Lease, Observer, Part, Silent, State, StepError, Weights, Workspace};
 use deltafin_spec::LayerId;
 use std::ops::ControlFlow;
 
@@ -37,6 +38,7 @@ pub struct Session<'e, W: Weights = StreamedWeights> {
     workspace: Workspace,
     ids: Vec<u32>,
     logits: Vec<f32>,
+    watcher: Box<dyn Observer + 'e>,
 }
 
 /// Logits of this many rows are computed at once when all rows are wanted.
@@ -68,6 +70,11 @@ impl<'e, W: Weights> Session<'e, W> {
     /// Room left, in positions.
     pub fn room(&self) -> usize {
         self.state.capacity() - self.state.len()
+    }
+
+    /// Lets `watcher` see every pass from now on, beside the observer that a call names.
+    pub fn watch(&mut self, watcher: Box<dyn Observer + 'e>) {
+        self.watcher = watcher;
     }
 
     /// Forgets everything; the memory is kept.
@@ -117,8 +124,7 @@ impl<'e, W: Weights> Session<'e, W> {
     /// Takes in one id.
     pub fn advance(&mut self, id: u32) -> Result<(), EngineError> {
         self.check_room(1)?;
-        let run =
-            self.pass(&[id], true, &mut deltafin_model::Silent).and_then(|()| self.last_logits());
+        let run = self.pass(&[id], true, &mut Silent).and_then(|()| self.last_logits());
         self.settle(run).map(|_| ())
     }
 
@@ -146,11 +152,14 @@ impl<'e, W: Weights> Session<'e, W> {
             pass(first);
             let run = self.pass(piece, true, observer).and_then(|()| {
                 let (forward, rows) = (self.engine.forward(), 0..piece.len());
+                self.watcher.part(Part::SpineWait);
                 let head = forward.head()?;
                 for start in rows.clone().step_by(LOGIT_ROWS) {
                     let rows = start..rows.end.min(start + LOGIT_ROWS);
                     let out = &mut buffer[..rows.len() * vocab];
+                    self.watcher.part(Part::Head);
                     forward.logits(head.view(), rows, &mut self.workspace, out)?;
+                    self.watcher.part(Part::Outside);
                     logits(first + start, out);
                 }
                 Ok(())
@@ -171,6 +180,7 @@ impl<'e, W: Weights> Session<'e, W> {
             // Growing later would be an allocation in the decode loop.
             ids: Vec::with_capacity(engine.context()),
             logits: Vec::with_capacity(engine.spec().vocab),
+            watcher: Box::new(Silent),
         }
     }
 
@@ -185,7 +195,8 @@ impl<'e, W: Weights> Session<'e, W> {
     fn pass(&mut self, ids: &[u32], head: bool, observer: &mut dyn Observer) -> StepResult<W> {
         let _turn = self.engine.turn();
         let (state, workspace) = (&mut self.state, &mut self.workspace);
-        self.engine.forward().run(ids, head, state, workspace, observer)?;
+        let mut both = Both(observer, &mut *self.watcher);
+        self.engine.forward().run(ids, head, state, workspace, &mut both)?;
         self.ids.extend_from_slice(ids);
         Ok(())
     }
@@ -195,12 +206,15 @@ impl<'e, W: Weights> Session<'e, W> {
         let rows = self.workspace.last_hidden().len() / self.engine.spec().hidden;
         self.logits.resize(self.engine.spec().vocab, 0.0);
         let forward = self.engine.forward();
+        self.watcher.part(Part::SpineWait);
         let head = forward.head()?;
+        self.watcher.part(Part::Head);
         forward.logits(head.view(), rows - 1..rows, &mut self.workspace, &mut self.logits)
     }
 
     /// Empties the session when a pass did not complete, so that the next one starts clean.
     fn settle(&mut self, run: StepResult<W>) -> Result<Option<Flow>, EngineError> {
+        self.watcher.part(Part::Outside);
         match run {
             Ok(()) => Ok(None),
             Err(StepError::Interrupted) => {

@@ -16,7 +16,7 @@
 
 use crate::weights::{Attention, Ffn, LayerView, Lease, ResidualMix, TailView, Vector};
 use crate::workspace::{ROW_BLOCK, Workspace, sized};
-use crate::{LayerState, Observer, PassPlan, Place, State, StepError, Tap, Weights};
+use crate::{LayerState, Observer, Part, PassPlan, Place, State, StepError, Tap, Weights};
 use deltafin_kernels::{Kernels, Matrix, Product, add, all_finite, attention_residual, multiply};
 use deltafin_spec::{LayerId, ModelSpec};
 use std::ops::Range;
@@ -48,6 +48,8 @@ impl<W: Weights> Forward<'_, W> {
         observer: &mut dyn Observer,
     ) -> Step<W::Error> {
         self.admit(ids, state)?;
+        observer.pass(state.len(), ids.len());
+        observer.part(Part::Embedding);
         self.weights.begin(PassPlan { rows: ids.len(), head });
         self.embed(ids, ws)?;
         ws.block_count = 0;
@@ -55,9 +57,11 @@ impl<W: Weights> Forward<'_, W> {
             if observer.layer(layer).is_break() {
                 return Err(StepError::Interrupted);
             }
+            observer.part(Part::SpineWait);
             let spine = self.weights.spine(layer).map_err(StepError::Weights)?;
             self.layer(layer, &spine.view(), ids.len(), state, ws, observer)?;
         }
+        observer.part(Part::Head);
         let tail = self.weights.tail().map_err(StepError::Weights)?;
         self.finish(&tail.view(), ids.len(), ws)?;
         state.commit(ids.len());
@@ -134,6 +138,7 @@ impl<W: Weights> Forward<'_, W> {
     ) -> Step<W::Error> {
         let hidden = self.spec.hidden;
         let starts_block = layer.index().is_multiple_of(self.spec.attn_res_block);
+        observer.part(Part::AttentionSpine);
         self.mix_and_norm(&w.attention_mix, w.input_norm, rows, ws);
         if starts_block {
             push_block(ws, rows * hidden);
@@ -144,10 +149,11 @@ impl<W: Weights> Forward<'_, W> {
             observer.rows(layer, Tap::AttentionIn, block.start, &ws.normed[normed.clone()]);
             match (&w.attention, state.layer_mut(layer.index())) {
                 (Attention::Kda(kda), LayerState::Kda(s)) => {
-                    self.kda(layer, kda, block.clone(), s, ws)?;
+                    self.kda(layer, kda, block.clone(), s, ws, observer)?;
                 }
                 (Attention::Mla(mla), LayerState::Mla(s)) => {
-                    self.mla(layer, mla, block.clone(), position + block.start, s, ws)?;
+                    let position = position + block.start;
+                    self.mla(layer, mla, block.clone(), position, s, ws, observer)?;
                 }
                 _ => unreachable!("weights and state were built from one specification"),
             }
@@ -173,11 +179,13 @@ impl<W: Weights> Forward<'_, W> {
         observer: &mut dyn Observer,
     ) -> Step<W::Error> {
         let hidden = self.spec.hidden;
+        observer.part(Part::FfnSpine);
         self.mix_and_norm(&w.ffn_mix, w.ffn_norm, rows, ws);
         observer.rows(layer, Tap::FfnIn, 0, &ws.normed[..rows * hidden]);
         self.finite(&ws.normed[..rows * hidden], layer, Place::Ffn)?;
         if let Ffn::Moe(moe) = &w.ffn {
             self.routed_experts(layer, moe, rows, ws, observer)?;
+            observer.part(Part::FfnSpine);
         }
         for block in row_blocks(rows) {
             match &w.ffn {

@@ -12,7 +12,7 @@
 use crate::forward::{Step, range};
 use crate::weights::{Kda, Vector};
 use crate::workspace::{Workspace, sized};
-use crate::{Forward, KdaState, Place, Weights};
+use crate::{Forward, KdaState, Observer, Part, Place, Weights};
 use deltafin_kernels::{Product, sigmoid};
 use deltafin_spec::{L2_NORM_EPS, LayerId};
 use std::ops::Range;
@@ -48,6 +48,7 @@ impl<W: Weights> Forward<'_, W> {
         rows: Range<usize>,
         state: &mut KdaState,
         ws: &mut Workspace,
+        observer: &mut dyn Observer,
     ) -> Step<W::Error> {
         let (kernels, spec, n) = (self.kernels, &self.spec.kda, rows.len());
         let (heads, dim, channels) = (spec.heads, spec.head_dim, spec.channels());
@@ -77,6 +78,7 @@ impl<W: Weights> Forward<'_, W> {
             self.finite(values, layer, Place::Attention)?;
         }
 
+        observer.part(Part::Attention);
         let taps = spec.conv_kernel;
         for (i, x) in [&mut *q, &mut *k, &mut *v].into_iter().enumerate() {
             let conv = load(w.conv[i], &mut b.conv, channels * taps);
@@ -96,6 +98,7 @@ impl<W: Weights> Forward<'_, W> {
         kernels.kda_recurrence(heads, q, k, v, alpha, beta, &mut state.associations, o);
         let o_norm = load(w.o_norm, &mut b.o_norm, dim);
         kernels.gated_head_norms(heads, o, o_norm, self.spec.rms_eps, gate);
+        observer.part(Part::AttentionSpine);
         kernels.products(&mut ws.scratch, &mut [Product { w: w.output, x: o, y: out }]);
         Ok(())
     }

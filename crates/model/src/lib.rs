@@ -27,7 +27,7 @@ mod workspace;
 
 pub use error::{Place, StepError};
 pub use forward::Forward;
-pub use observer::{Observer, Silent, Tap};
+pub use observer::{Observer, Part, Silent, Tap};
 pub use state::{KdaState, LatentCache, LayerState, State};
 pub use weights::{
     Attention, Expert, Ffn, Glu, Head, Kda, Layer, LayerView, Lease, Mla, Moe, PassPlan,

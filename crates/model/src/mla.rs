@@ -11,7 +11,7 @@
 use crate::forward::{Step, range};
 use crate::weights::Mla;
 use crate::workspace::{Workspace, sized};
-use crate::{Forward, LatentCache, Place, Weights};
+use crate::{Forward, LatentCache, Observer, Part, Place, Weights};
 use deltafin_kernels::{LatentDims, Product, multiply_sigmoid};
 use deltafin_spec::{LayerId, MLA_NORM_EPS};
 use std::ops::Range;
@@ -35,6 +35,7 @@ pub(crate) struct MlaBuffers {
 
 impl<W: Weights> Forward<'_, W> {
     /// `ws.out = mla(ws.normed[rows])`; the first of the rows stands at `position` of the sequence.
+    #[allow(clippy::too_many_arguments)] // Each names another thing.
     pub(crate) fn mla(
         &self,
         layer: LayerId,
@@ -43,6 +44,7 @@ impl<W: Weights> Forward<'_, W> {
         position: usize,
         cache: &mut LatentCache,
         ws: &mut Workspace,
+        observer: &mut dyn Observer,
     ) -> Step<W::Error> {
         let (kernels, spec, n) = (self.kernels, &self.spec.mla, rows.len());
         let dims = LatentDims {
@@ -80,6 +82,7 @@ impl<W: Weights> Forward<'_, W> {
 
         let q = sized(&mut b.q, n * spec.heads * spec.qk_head());
         kernels.products(&mut ws.scratch, &mut [Product { w: w.q_b, x: q_rank, y: q }]);
+        observer.part(Part::Attention);
         let [q_latent, attended] =
             b.latent.each_mut().map(|buffer| sized(buffer, spec.heads * n * spec.kv_lora));
         kernels.absorb_keys(w.kv_b, &dims, q, q_latent);
@@ -91,6 +94,7 @@ impl<W: Weights> Forward<'_, W> {
         let o = sized(&mut b.heads_out, n * spec.out_width());
         kernels.expand_values(&mut ws.scratch, w.kv_b, &dims, attended, o);
         multiply_sigmoid(kernels.isa(), o, gate);
+        observer.part(Part::AttentionSpine);
         kernels.products(&mut ws.scratch, &mut [Product { w: w.output, x: o, y: out }]);
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::forward::{Step, range};
 use crate::router::{RouterBuffers, choose};
 use crate::weights::Moe;
 use crate::workspace::{Workspace, sized};
-use crate::{Forward, Observer, Place, StepError, Weights};
+use crate::{Forward, Observer, Part, Place, StepError, Weights};
 use deltafin_kernels::{Product, add, add_scaled, sigmoid};
 use deltafin_spec::{ExpertId, LayerId};
 use std::ops::Range;
@@ -78,17 +78,20 @@ impl<W: Weights> Forward<'_, W> {
         for block in crate::forward::row_blocks(rows) {
             self.enter_latent(layer, w, block, rows, ws, observer)?;
         }
+        observer.part(Part::Router);
         ws.moe.assignments.sort_unstable_by_key(|a| (a.expert, a.row));
         ws.moe.wanted.clear();
         ws.moe.wanted.extend(ws.moe.assignments.chunk_by(same_expert).map(|a| a[0].expert));
         self.weights.demand(layer, &ws.moe.wanted);
         self.predict(layer, rows, ws);
+        observer.part(Part::Shared);
         self.shared_experts(layer, w, rows, ws)?;
+        observer.part(Part::Experts);
         sized(&mut ws.moe.sum, rows * self.spec.moe.latent).fill(0.0);
         let mut done = 0;
         while done < ws.moe.assignments.len() {
             done = next_window(&mut ws.moe, done);
-            self.window(layer, ws)?;
+            self.window(layer, ws, observer)?;
         }
         Ok(())
     }
@@ -124,6 +127,7 @@ impl<W: Weights> Forward<'_, W> {
         observer: &mut dyn Observer,
     ) -> Step<W::Error> {
         let spec = &self.spec.moe;
+        observer.part(Part::FfnSpine);
         let x = &ws.normed[range(&block, self.spec.hidden)];
         let b = &mut ws.moe;
         let scores = sized(&mut b.scores, block.len() * spec.experts);
@@ -134,6 +138,7 @@ impl<W: Weights> Forward<'_, W> {
         );
         self.finite(scores, layer, Place::Router)?;
         self.finite(latent, layer, Place::Ffn)?;
+        observer.part(Part::Router);
         sigmoid(self.kernels.isa(), scores);
         let correction = sized(&mut b.correction, spec.experts);
         w.correction.read(correction);
@@ -151,15 +156,22 @@ impl<W: Weights> Forward<'_, W> {
     }
 
     /// Computes the window's experts as they arrive and adds them in order.
-    fn window(&self, layer: LayerId, ws: &mut Workspace) -> Step<W::Error> {
+    fn window(
+        &self,
+        layer: LayerId,
+        ws: &mut Workspace,
+        observer: &mut dyn Observer,
+    ) -> Step<W::Error> {
         let width = self.spec.moe.latent;
         let b = &mut ws.moe;
         let Some(first) = b.spans.first().map(|s| s.start) else { return Ok(()) };
         let used = b.spans.last().map_or(first, |s| s.end) - first;
         let slots = sized(&mut b.slots, used * width);
         let mut damaged = None;
+        observer.part(Part::ExpertWait);
         let arrived = &mut |id: ExpertId, expert: crate::Expert<'_>| {
             let Ok(i) = b.window.binary_search(&id) else { return };
+            observer.part(Part::Experts);
             let span = b.spans[i].clone();
             let gathered = sized(&mut b.gathered, span.len() * width);
             for (a, x) in b.assignments[span.clone()].iter().zip(gathered.chunks_exact_mut(width)) {
@@ -169,8 +181,10 @@ impl<W: Weights> Forward<'_, W> {
             if !self.glu(&expert, gathered, &mut ws.glu, &mut ws.scratch, out) {
                 damaged = Some(id);
             }
+            observer.part(Part::ExpertWait);
         };
         self.weights.experts(layer, &b.window, arrived).map_err(StepError::Weights)?;
+        observer.part(Part::Experts);
         if let Some(id) = damaged {
             return Err(StepError::NotFinite { layer, place: Place::Expert(id) });
         }

@@ -18,8 +18,60 @@ pub enum Tap {
     Hidden,
 }
 
+/// What the time of a pass goes to. A layer's first half ends where its first `Ffn…` part begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Nothing of a pass: it is over, or has not begun.
+    Outside,
+    /// Rows of the embedding.
+    Embedding,
+    /// Getting a layer's spine, or the output head.
+    SpineWait,
+    /// Mix, norm and projections of the attention.
+    AttentionSpine,
+    /// What lies between its projections: convolution and recurrence, or scores and values.
+    Attention,
+    /// Mix and norm of the feed-forward, and all of a dense one; the router's scores and the
+    /// projections into the latent space and out of it.
+    FfnSpine,
+    /// From scores to routes, and the guess at the next layer's.
+    Router,
+    /// The shared experts.
+    Shared,
+    /// Getting routed experts.
+    ExpertWait,
+    /// Computing and adding them.
+    Experts,
+    /// The final mix and norm, and the output head.
+    Head,
+}
+
+impl Part {
+    /// Every part, in the order of their numbers (`part as usize`).
+    pub const ALL: [Part; 11] = [
+        Part::Outside,
+        Part::Embedding,
+        Part::SpineWait,
+        Part::AttentionSpine,
+        Part::Attention,
+        Part::FfnSpine,
+        Part::Router,
+        Part::Shared,
+        Part::ExpertWait,
+        Part::Experts,
+        Part::Head,
+    ];
+}
+
 /// Watches a pass. All methods do nothing by default.
 pub trait Observer {
+    /// A pass of `rows` rows begins, the first of which stands at `position` of the sequence.
+    fn pass(&mut self, _position: usize, _rows: usize) {}
+
+    /// What follows, up to the next call, is `part`. Parts come back: once per block of rows, window of
+    /// experts or expert.
+    fn part(&mut self, _part: Part) {}
+
     /// Called before each layer; `Break` stops the pass and spoils its state.
     fn layer(&mut self, _layer: LayerId) -> ControlFlow<()> {
         ControlFlow::Continue(())

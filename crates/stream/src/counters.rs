@@ -27,6 +27,12 @@ pub struct Use {
     pub misses: u64,
     /// Bytes of `misses`.
     pub missed_bytes: u64,
+    /// Experts that were read on a guess.
+    pub guesses: u64,
+    /// Experts that were read on a guess and then used.
+    pub guesses_used: u64,
+    /// Bytes of `guesses_used`.
+    pub guessed_bytes: u64,
     /// Bytes of spine units that were read.
     pub spine_bytes: u64,
     /// Time that the forward pass stood still for a spine.
@@ -40,6 +46,25 @@ impl Use {
     pub fn experts(&self) -> u64 {
         self.hits + self.late + self.misses
     }
+
+    /// What was added since `earlier`, a count of the same phase.
+    #[must_use]
+    pub fn since(&self, earlier: &Use) -> Use {
+        Use {
+            passes: self.passes - earlier.passes,
+            hits: self.hits - earlier.hits,
+            guessed: self.guessed - earlier.guessed,
+            late: self.late - earlier.late,
+            misses: self.misses - earlier.misses,
+            missed_bytes: self.missed_bytes - earlier.missed_bytes,
+            guesses: self.guesses - earlier.guesses,
+            guesses_used: self.guesses_used - earlier.guesses_used,
+            guessed_bytes: self.guessed_bytes - earlier.guessed_bytes,
+            spine_bytes: self.spine_bytes - earlier.spine_bytes,
+            spine_wait: self.spine_wait - earlier.spine_wait,
+            expert_wait: self.expert_wait - earlier.expert_wait,
+        }
+    }
 }
 
 /// All counts since the stream was opened.
@@ -49,8 +74,6 @@ pub struct Counters {
     pub prefill: Use,
     /// Single rows.
     pub decode: Use,
-    /// Experts read on a guess.
-    pub guesses: u64,
     /// Bytes of guesses that were forgotten unused.
     pub wasted_bytes: u64,
 }

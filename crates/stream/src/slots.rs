@@ -309,6 +309,12 @@ impl Slots {
     /// After use.
     pub(crate) fn give_back(&mut self, key: Key, filled: Filled, io: &mut Io<'_>) {
         if let Some(number) = self.slot_of(key) {
+            if self.slots[number].guess {
+                let bytes = io.bytes(self.layer_of(key), self.expert_of(key));
+                let used = io.counters.of(io.phase);
+                used.guesses_used += 1;
+                used.guessed_bytes += bytes;
+            }
             let slot = &mut self.slots[number];
             (slot.held, slot.guess) = (false, false);
             if self.cache {
@@ -388,7 +394,7 @@ impl Slots {
                 }
             };
             let Some((number, slab)) = self.room_for_guess(io) else { return };
-            io.counters.guesses += 1;
+            io.counters.of(io.phase).guesses += 1;
             self.place(number, key, slab, Class::Guess, io);
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use deltafin_spec::{ExpertId, FfnKind, LayerId};
 use deltafin_store::drive::IoMode;
 use deltafin_store::{Checkpoint, read_record};
-use deltafin_stream::{Layout, Prefetch, Stream};
+use deltafin_stream::{Counters, Layout, Prefetch, Stream};
 use deltafin_testkit::open;
 
 /// Numbers from a seed.
@@ -119,14 +119,20 @@ impl Rig {
 
 #[test]
 fn whatever_the_memory_the_bytes_are_the_records() {
+    let mut right = 0;
     for seed in 0..60 {
         println!("seed {seed}");
         let mut random = Random(seed);
         let rig = Rig::new(&mut random);
         (0..6).for_each(|_| rig.pass(&mut random));
-        let counters = rig.stream.counters();
-        assert_eq!(counters.decode.passes + counters.prefill.passes, 6);
+        let Counters { decode, prefill, .. } = rig.stream.counters();
+        assert_eq!(decode.passes + prefill.passes, 6);
+        let used = decode.guesses_used + prefill.guesses_used;
+        assert!(used <= decode.guesses + prefill.guesses);
+        assert_eq!(used == 0, decode.guessed_bytes + prefill.guessed_bytes == 0);
+        right += used;
     }
+    assert!(right > 0, "no guess was ever of use");
 }
 
 #[test]
