@@ -336,7 +336,7 @@ impl Slots {
             Landed::Failed(slab, error) if slot.held => slot.state = State::Failed(slab, error),
             Landed::Cancelled(slab) if slot.held => {
                 // Claimed after it was called back: to be read again.
-                used.late -= 1;
+                used.late = used.late.saturating_sub(1);
                 self.free(number, slab);
                 self.wanted.push_front(key);
             }
