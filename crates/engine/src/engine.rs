@@ -41,6 +41,9 @@ impl Engine {
         let layout = residency::layout(&spec, &plan, &options);
         let stop_ids = checkpoint.stop_ids();
         let weights = StreamedWeights::open(checkpoint, layout, options.io)?;
+        if options.memory.is_none() {
+            weights.give_way();
+        }
         let chunk = plan.chunk_rows;
         let mut engine = Engine::settled(spec, weights, stop_ids, Settled { chunk, ..settled });
         engine.plan = Some(plan);

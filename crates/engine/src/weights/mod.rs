@@ -3,6 +3,7 @@
 mod heat;
 mod views;
 
+use deltafin_budget::{Level, Pressure};
 use deltafin_checkpoint::{SpanTensor, Spine};
 use deltafin_kernels::Matrix;
 use deltafin_model::{Expert, Head, Layer, LayerView, Lease, PassPlan, Tail, TailView, Weights};
@@ -23,6 +24,8 @@ pub struct StreamedWeights {
     tail: [Box<[u8]>; 3],
     embed_row: Mutex<Vec<u8>>,
     heat: OnceLock<HeatFile>,
+    /// Watched where the memory was chosen and not promised.
+    pressure: OnceLock<Mutex<Pressure>>,
 }
 
 impl StreamedWeights {
@@ -44,6 +47,7 @@ impl StreamedWeights {
             checkpoint,
             embed_row: Mutex::default(),
             heat: OnceLock::new(),
+            pressure: OnceLock::new(),
         })
     }
 
@@ -56,6 +60,20 @@ impl StreamedWeights {
         let identity = self.checkpoint.identity()?;
         let file = self.heat.get_or_init(|| HeatFile::new(folder, identity));
         Ok(file.adopt(&self.stream))
+    }
+
+    /// From now on the expert cache shrinks, for good, whenever the system runs short of memory.
+    pub(crate) fn give_way(&self) {
+        self.pressure.get_or_init(|| Mutex::new(Pressure::watch()));
+    }
+
+    /// Looks at the system's memory, once a second at most.
+    fn look_at_memory(&self) {
+        let Some(pressure) = self.pressure.get() else { return };
+        let level = pressure.lock().unwrap_or_else(PoisonError::into_inner).poll();
+        if level != Level::Calm {
+            self.stream.shrink(level.give_way(self.stream.expert_slots()));
+        }
     }
 
     /// Keeps the experts that earlier runs used most in memory for good, up to `bytes`. Returns how many.
@@ -102,6 +120,7 @@ impl Weights for StreamedWeights {
     type Head<'a> = HeadLease<'a>;
 
     fn begin(&self, pass: PassPlan) {
+        self.look_at_memory();
         self.stream.begin(pass.rows, pass.head);
     }
 
