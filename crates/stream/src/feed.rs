@@ -22,7 +22,11 @@ struct Unit {
 
 enum State {
     Absent,
-    Reading(Class),
+    /// `asked`: it was demanded when its read began.
+    Reading {
+        class: Class,
+        asked: bool,
+    },
     Ready(Filled),
     Leased,
     Failed(StoreError),
@@ -79,8 +83,8 @@ impl Feed {
                 *state = State::Absent;
                 Asked::Failed(error)
             }
-            State::Reading(class) => {
-                *state = State::Reading(Class::Demand);
+            State::Reading { class, asked } => {
+                *state = State::Reading { class: Class::Demand, asked };
                 if class != Class::Demand {
                     reader.promote(ticket(unit));
                 }
@@ -123,11 +127,11 @@ impl Feed {
 
     pub(crate) fn landed(&mut self, unit: usize, landed: Landed) {
         let state = &mut self.units[unit].state;
-        let asked_for = matches!(state, State::Reading(Class::Demand));
+        let asked = matches!(state, State::Reading { asked: true, .. });
         *state = match landed {
             Landed::Whole(filled) => State::Ready(filled),
-            Landed::Failed(_, error) if asked_for => State::Failed(error),
-            // Whoever asks for it tries again.
+            Landed::Failed(_, error) if asked => State::Failed(error),
+            // It was read ahead, perhaps long before the fault was mended: whoever asks tries again.
             Landed::Failed(..) | Landed::Cancelled(_) => State::Absent,
         };
     }
@@ -177,7 +181,7 @@ impl Feed {
             return true;
         }
         for (number, unit) in self.units.iter().enumerate() {
-            if !unit.stays && matches!(unit.state, State::Reading(Class::Ahead)) {
+            if !unit.stays && matches!(unit.state, State::Reading { class: Class::Ahead, .. }) {
                 reader.cancel(ticket(number));
             }
         }
@@ -188,7 +192,7 @@ impl Feed {
         let unit = &mut self.units[number];
         let arena = if unit.stays { &self.stay } else { &self.pass };
         let Some(slab) = arena.take(room_for(&unit.pieces)) else { return false };
-        unit.state = State::Reading(class);
+        unit.state = State::Reading { class, asked: class == Class::Demand };
         reader.read(ticket(number), class, &unit.pieces, slab);
         true
     }

@@ -40,7 +40,11 @@ pub(crate) struct Slot {
 
 pub(crate) enum State {
     Free(Slab),
-    Reading(Class),
+    /// `asked`: it was demanded when its read began.
+    Reading {
+        class: Class,
+        asked: bool,
+    },
     Full(Filled),
     InUse,
     Failed(Slab, StoreError),
@@ -48,6 +52,12 @@ pub(crate) enum State {
     Gone,
     /// Only while a state is being replaced.
     Moving,
+}
+
+impl Slot {
+    fn was_asked(&self) -> bool {
+        matches!(self.state, State::Reading { asked: true, .. })
+    }
 }
 
 /// What looking for an expert of the window gave.
@@ -202,7 +212,8 @@ impl Slots {
         self.guesses.retain(|key| (key.0 / experts) as usize > layer);
         for slot in &self.slots {
             let due = (slot.key.0 / experts) as usize <= layer;
-            if due && !slot.held && matches!(slot.state, State::Reading(Class::Guess)) {
+            if due && !slot.held && matches!(slot.state, State::Reading { class: Class::Guess, .. })
+            {
                 reader.cancel(Ticket(u64::from(slot.key.0)));
             }
         }
@@ -297,7 +308,7 @@ impl Slots {
                 other => slot.state = other,
             }
         }
-        let reading = |slot: &Slot| matches!(slot.state, State::Reading(_));
+        let reading = |slot: &Slot| matches!(slot.state, State::Reading { .. });
         match self.window.is_empty() {
             true => Next::Done,
             // Whatever lands makes room for more.
@@ -333,14 +344,24 @@ impl Slots {
         let slot = &mut self.slots[number];
         match landed {
             Landed::Whole(filled) => slot.state = State::Full(filled),
-            Landed::Failed(slab, error) if slot.held => slot.state = State::Failed(slab, error),
-            Landed::Cancelled(slab) if slot.held => {
-                // Claimed after it was called back: to be read again.
-                used.late = used.late.saturating_sub(1);
-                self.free(number, slab);
-                self.wanted.push_front(key);
+            Landed::Failed(slab, error) if slot.held && slot.was_asked() => {
+                slot.state = State::Failed(slab, error);
             }
-            Landed::Cancelled(slab) | Landed::Failed(slab, _) => self.free(number, slab),
+            Landed::Failed(slab, _) | Landed::Cancelled(slab) => {
+                let held = slot.held;
+                self.free(number, slab);
+                if held {
+                    used.late = used.late.saturating_sub(1);
+                    self.want_again(key);
+                }
+            }
+        }
+    }
+
+    /// A guess that the batch counted on came to nothing: it is read like the others.
+    fn want_again(&mut self, key: Key) {
+        if let Err(at) = self.wanted.binary_search(&key) {
+            self.wanted.insert(at, key);
         }
     }
 
@@ -367,7 +388,7 @@ impl Slots {
         let slot = &mut self.slots[number];
         let used = io.counters.of(io.phase);
         match &mut slot.state {
-            State::Reading(class) => {
+            State::Reading { class, .. } => {
                 used.late += 1;
                 *class = Class::Demand;
                 io.reader.promote(Ticket(u64::from(slot.key.0)));
@@ -408,7 +429,7 @@ impl Slots {
 
     fn read(&mut self, number: usize, slab: Slab, class: Class, io: &Io<'_>) {
         let key = self.slots[number].key;
-        self.slots[number].state = State::Reading(class);
+        self.slots[number].state = State::Reading { class, asked: class == Class::Demand };
         let record = io.catalog.expert(self.layer_of(key), self.expert_of(key)).record;
         io.reader.read(Ticket(u64::from(key.0)), class, record.pieces(), slab);
     }
