@@ -15,6 +15,7 @@ use crate::built_in;
 use crate::failure::Failure;
 use crate::learned;
 use crate::model_choice::{self, Model};
+use crate::moved;
 use crate::terminal::{self, ProgressLine, Terminal};
 
 const RANK_FILE: &str = "tiktoken.model";
@@ -68,6 +69,7 @@ impl Loaded {
         let engine = Engine::open(checkpoint, options(args))?;
         learned::apply(&engine, args)?;
         drop(loading);
+        moved::say_how_drives_are_read(&engine);
         let vocab = u32::try_from(engine.spec().vocab).unwrap_or(u32::MAX);
         let tokenizer = tokenizer.map(|tokenizer| tokenizer.with_vocab_size(vocab));
         let mut stop_ids = engine.stop_ids().to_vec();

@@ -14,6 +14,7 @@ mod interrupt;
 mod learned;
 mod load;
 mod model_choice;
+mod moved;
 mod reply;
 mod safetensors;
 mod stats;

@@ -1,7 +1,9 @@
 //! What a generation cost, in words and in numbers.
 
-use deltafin_engine::{Engine, Stats};
+use deltafin_engine::{Counters, Engine, Stats};
 use serde::Serialize;
+
+use crate::moved::Moved;
 
 /// The summary that `--stats` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -26,11 +28,19 @@ pub(crate) struct Summary {
     threads: usize,
     chunk: usize,
     context: usize,
+    #[serde(flatten)]
+    moved: Moved,
 }
 
 impl Summary {
-    /// Puts together what was measured and what it was measured on.
-    pub(crate) fn new(engine: &Engine, reused_tokens: usize, stats: &Stats) -> Summary {
+    /// Puts together what was measured and what it was measured on; `earlier` is where the engine's
+    /// counts stood before.
+    pub(crate) fn new(
+        engine: &Engine,
+        reused_tokens: usize,
+        stats: &Stats,
+        earlier: &Counters,
+    ) -> Summary {
         Summary {
             prompt_tokens: reused_tokens + stats.prompt_ids,
             reused_tokens,
@@ -50,6 +60,7 @@ impl Summary {
             threads: engine.threads(),
             chunk: engine.chunk(),
             context: engine.context(),
+            moved: Moved::since(earlier, engine),
         }
     }
 
@@ -71,7 +82,8 @@ impl Summary {
              first token  after {first}\n\
              peak memory  {memory}, weights in {}\n\
              recipe       {}, {}, {}\n\
-             machine      isa {}, threads {}, chunk {}, context {}",
+             machine      isa {}, threads {}, chunk {}, context {}\n\
+             {}",
             seconds(self.prefill_seconds),
             per_second(self.prefill_tokens_per_second),
             // The first token comes with the prefill.
@@ -86,6 +98,7 @@ impl Summary {
             self.threads,
             self.chunk,
             self.context,
+            self.moved.words(),
         )
     }
 }

@@ -79,6 +79,16 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// What was added since `earlier`, counts of the same stream.
+    #[must_use]
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        Counters {
+            prefill: self.prefill.since(&earlier.prefill),
+            decode: self.decode.since(&earlier.decode),
+            wasted_bytes: self.wasted_bytes - earlier.wasted_bytes,
+        }
+    }
+
     pub(crate) fn of(&mut self, phase: Phase) -> &mut Use {
         match phase {
             Phase::Prefill => &mut self.prefill,

@@ -88,7 +88,7 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "SIZE", env = "DELTAFIN_PIN", hide_env_values = true)]
     pin: Option<Positive>,
 
-    /// Print a summary to standard error: speeds, memory, recipe, instruction set, threads
+    /// Print a summary to standard error: speeds, memory, what was read, how, and on which machine
     #[arg(
         long,
         env = "DELTAFIN_STATS",

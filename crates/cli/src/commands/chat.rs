@@ -3,7 +3,7 @@
 mod history;
 mod lines;
 
-use deltafin_engine::{Finish, Limits, Session};
+use deltafin_engine::{Counters, Finish, Limits, Session};
 use deltafin_text::chat::Message;
 use deltafin_text::reply::{Channel, ReplyOptions};
 
@@ -135,6 +135,7 @@ impl Talk<'_> {
             true => Box::new(Nothing),
             false => Box::new(Conversation::new(tokenizer, channel, self.terminal)),
         };
+        let earlier = self.loaded.engine.weights().stream().counters();
         let generated = generate::run(
             &mut self.session,
             &ids[reused..],
@@ -144,7 +145,7 @@ impl Talk<'_> {
             self.terminal,
         )?;
         generate::say_if_cut(&generated, self.chat.max_new);
-        self.conclude(&generated, channel, reused)?;
+        self.conclude(&generated, channel, reused, &earlier)?;
         Ok(generated)
     }
 
@@ -154,12 +155,14 @@ impl Talk<'_> {
         generated: &Generated,
         channel: Channel,
         reused: usize,
+        earlier: &Counters,
     ) -> Result<(), Failure> {
         let answer = report::answer(self.loaded.tokenizer()?, channel, generated)?;
         if !generated.ids.is_empty() {
             self.history.push(Message::from(&answer));
         }
-        let summary = Summary::new(&self.loaded.engine, reused, &generated.outcome.stats);
+        let stats = &generated.outcome.stats;
+        let summary = Summary::new(&self.loaded.engine, reused, stats, earlier);
         if self.chat.engine.json {
             let report = report::of_reply(&answer, generated, &summary);
             terminal::print_line(&report.to_string())?;

@@ -1,6 +1,6 @@
 //! `run`: one prompt, one continuation.
 
-use deltafin_engine::{Finish, Limits};
+use deltafin_engine::{Counters, Finish, Limits};
 use deltafin_text::chat::{Message, Request};
 use deltafin_text::reply::{Channel, ReplyOptions};
 
@@ -31,7 +31,8 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     if channel.is_some() {
         generate::say_if_cut(&generated, run.max_new);
     }
-    let summary = Summary::new(&loaded.engine, 0, &generated.outcome.stats);
+    let stats = &generated.outcome.stats;
+    let summary = Summary::new(&loaded.engine, 0, stats, &Counters::default());
     if run.engine.json {
         let report = match (channel, loaded.tokenizer_if_any()) {
             (Some(channel), Some(tokenizer)) if !run.ids => {

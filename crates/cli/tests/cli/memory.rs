@@ -45,6 +45,32 @@ fn every_way_to_move_bytes_gives_the_same_ids() {
 }
 
 #[test]
+fn stats_tell_what_was_read_by_phase() {
+    let state = tempfile::tempdir().expect("a folder");
+    let few = ["--json", "--slabs", "2", "--expert-cache", "off", "--io", "buffered"];
+    let stats = &ids(state.path(), &few).json()["stats"];
+    let (plan, drive) = (&stats["plan"], &stats["drives"][0]);
+    assert_eq!(plan["expert_slots"], 2, "{stats}");
+    assert!(plan["budget_bytes"].as_u64() > plan["spine_resident_bytes"].as_u64(), "{stats}");
+    assert!(drive["mode"].as_str().is_some_and(|mode| mode.contains("buffered")), "{stats}");
+    for phase in ["prefill", "decode"] {
+        let reads = &stats["reads"][phase];
+        let count = |name: &str| reads[name].as_u64().expect("a count");
+        assert!(count("misses") > 0 && count("missed_bytes") > count("misses"), "{phase}: {stats}");
+        assert_eq!(count("hits"), 0, "nothing stays: {stats}");
+    }
+    assert_eq!(stats["reads"]["prefill"]["passes"], 1);
+    assert_eq!(stats["reads"]["decode"]["passes"], 7);
+
+    let warm = &ids(state.path(), &["--json"]).json()["stats"];
+    assert!(warm["reads"]["decode"]["hits"].as_u64() > Some(0), "{warm}");
+    let said = ids(state.path(), &["--stats", "--slabs", "2"]).err;
+    for label in ["plan  ", "drive  ", "prompt used", "decode used"] {
+        assert!(said.contains(label), "{label}: {said}");
+    }
+}
+
+#[test]
 fn a_budget_that_cannot_be_kept_is_refused_with_one_that_can() {
     let state = tempfile::tempdir().expect("a folder");
     let line = ids(state.path(), &["--memory", "1M"]).refusal();

@@ -2,9 +2,11 @@
 
 use std::time::Instant;
 
+use deltafin_engine::Counters;
 use serde::Serialize;
 
 use crate::load::Loaded;
+use crate::moved::Moved;
 use crate::stats::{bytes, peak_memory_bytes, seconds};
 
 /// The summary that `--stats` prints.
@@ -19,6 +21,8 @@ pub(super) struct Timing {
     isa: &'static str,
     threads: usize,
     chunk: usize,
+    #[serde(flatten)]
+    moved: Moved,
 }
 
 impl Timing {
@@ -35,6 +39,7 @@ impl Timing {
             isa: loaded.engine.isa().name(),
             threads: loaded.engine.threads(),
             chunk: loaded.engine.chunk(),
+            moved: Moved::since(&Counters::default(), &loaded.engine),
         }
     }
 
@@ -45,7 +50,8 @@ impl Timing {
             "evaluation   {}, {:.2} tokens/s\n\
              peak memory  {memory}, weights in {}\n\
              recipe       {}, {}\n\
-             machine      isa {}, threads {}, chunk {}",
+             machine      isa {}, threads {}, chunk {}\n\
+             {}",
             seconds(self.seconds),
             self.tokens_per_second,
             self.weights,
@@ -54,6 +60,7 @@ impl Timing {
             self.isa,
             self.threads,
             self.chunk,
+            self.moved.words(),
         )
     }
 }
