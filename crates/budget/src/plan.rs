@@ -14,6 +14,8 @@
 //! cache     what is left, in expert records
 //! ```
 //!
+//! Where the whole spine fits once the slabs are fewer, it goes before them.
+//!
 //! A gigabyte of spine saves a gigabyte of reading on every token, one of expert cache about a third
 //! of that: so the spine comes first. Its layers are spread through the depth, for their reads are
 //! known in advance and fill the time in which the drive has nothing else to do.
@@ -101,7 +103,27 @@ impl Plan {
         if done {
             plan.grow_cache(demand);
         }
-        Ok(plan)
+        let whole = (plan.chunk_rows == demand.chunk && !plan.is_spine_resident())
+            .then(|| Plan::whole_spine(demand, budget));
+        Ok(whole.flatten().unwrap_or(plan))
+    }
+
+    /// The whole spine, with as few slabs as that leaves: then there is no streaming area, and a token
+    /// reads nothing but experts. Nothing where even that does not fit.
+    fn whole_spine(demand: &Demand, budget: u64) -> Option<Plan> {
+        let mut plan = Plan::floor(demand, budget);
+        plan.spine_resident.fill(true);
+        plan.spine_stream_bytes = 0;
+        plan.spine_resident_bytes = resident_bytes(&demand.spine, &plan.spine_resident);
+        plan.chunk_rows = demand.chunk;
+        plan.workspace = demand.workspace.bytes(demand.chunk);
+        if plan.bytes() > budget {
+            return None;
+        }
+        if plan.grow_slabs(SLAB_LAYERS * demand.top_k) {
+            plan.grow_cache(demand);
+        }
+        Some(plan)
     }
 
     /// The smallest budget that is enough.
