@@ -15,6 +15,7 @@ mod learned;
 mod load;
 mod model_choice;
 mod moved;
+mod profile;
 mod reply;
 mod safetensors;
 mod stats;

@@ -8,10 +8,10 @@
 mod engine;
 mod error;
 mod generate;
+mod observe;
 mod options;
 mod residency;
 mod session;
-mod watch;
 mod weights;
 
 pub use deltafin_budget::{Plan, peak_resident_bytes};
@@ -19,10 +19,11 @@ pub use deltafin_kernels::IsaKind;
 pub use deltafin_model::{Observer, Part, Silent, Tap};
 pub use deltafin_spec::{LayerId, ModelSpec};
 pub use deltafin_store::drive::IoMode;
-pub use deltafin_stream::{Counters, Layout, Prefetch, Stream, StreamError, Use};
+pub use deltafin_stream::{Counters, Layout, Phase, Prefetch, Stream, StreamError, Use};
 pub use engine::Engine;
 pub use error::{EngineError, WeightsError};
 pub use generate::{Finish, Limits, Listener, Outcome, Stats, generate, most_likely};
+pub use observe::{Critical, DriveUse, PhaseReport, Profile, ProfileReport, Section, Times};
 pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
 pub use residency::demand;
 pub use session::{Flow, Progress, Session};

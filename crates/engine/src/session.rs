@@ -1,7 +1,7 @@
 //! One sequence on an engine.
 
 use crate::generate::most_likely;
-use crate::watch::Both;
+use crate::observe::Both;
 use crate::{Engine, EngineError, StreamedWeights};
 use deltafin_model::{Lease, Observer, Part, Silent, State, StepError, Weights, Workspace};
 use deltafin_spec::LayerId;

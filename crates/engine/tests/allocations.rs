@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use deltafin_budget::Workspace;
-use deltafin_engine::{Engine, EngineOptions, Flow, Silent};
+use deltafin_engine::{Engine, EngineOptions, Flow, Profile, Silent};
 use deltafin_model::State;
 use deltafin_testkit::{DemoGolden, Golden, open};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -63,10 +63,12 @@ static ALLOCATOR: Counting = Counting;
 /// Ids decoded before counting begins: buffers have then grown to their sizes.
 const WARM_UP: usize = 2;
 
+/// With a profile watching, for that must not cost one either.
 fn allocations_while_decoding(checkpoint: &str, prompt: &[u32], threads: usize) -> usize {
     let options = EngineOptions { threads: NonZeroUsize::new(threads), ..Default::default() };
     let engine = Engine::open(open(checkpoint), options).unwrap();
     let mut session = engine.session();
+    session.watch(Box::new(Profile::new(engine.spec(), Some(engine.weights().stream()))));
     session.prefill(prompt, &mut |_| ControlFlow::Continue(())).unwrap();
     let mut decode = |ids: usize| {
         for _ in 0..ids {

@@ -1,7 +1,9 @@
 //! Watching a pass from outside: progress, cancelling, and the values that references record.
 
 use deltafin_spec::LayerId;
+use std::cell::RefCell;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 
 /// Which rows of a layer are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,29 @@ pub trait Observer {
 
     /// The experts chosen for row `row` of the pass, best first, and their weights.
     fn route(&mut self, _layer: LayerId, _row: usize, _experts: &[u32], _weights: &[f32]) {}
+}
+
+/// One that its owner keeps hold of, to ask it afterwards.
+impl<O: Observer> Observer for Rc<RefCell<O>> {
+    fn pass(&mut self, position: usize, rows: usize) {
+        self.borrow_mut().pass(position, rows);
+    }
+
+    fn part(&mut self, part: Part) {
+        self.borrow_mut().part(part);
+    }
+
+    fn layer(&mut self, layer: LayerId) -> ControlFlow<()> {
+        self.borrow_mut().layer(layer)
+    }
+
+    fn rows(&mut self, layer: LayerId, tap: Tap, first: usize, values: &[f32]) {
+        self.borrow_mut().rows(layer, tap, first, values);
+    }
+
+    fn route(&mut self, layer: LayerId, row: usize, experts: &[u32], weights: &[f32]) {
+        self.borrow_mut().route(layer, row, experts, weights);
+    }
 }
 
 /// Watches nothing.

@@ -1,6 +1,7 @@
 //! `run`: one prompt, one continuation.
 
 use clap::Args;
+use clap::builder::FalseyValueParser;
 
 use super::Usage;
 use super::chat::{Style, StyleArgs};
@@ -40,6 +41,15 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     ids: bool,
 
+    /// Print to standard error where the time of a token goes; with --json, into 'profile'
+    #[arg(
+        long,
+        env = "K3_PROFILE",
+        hide_env_values = true,
+        value_parser = FalseyValueParser::new()
+    )]
+    profile: bool,
+
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -68,6 +78,8 @@ pub(crate) struct Run {
     pub(crate) ignore_eos: bool,
     /// Whether ids are printed instead of text.
     pub(crate) ids: bool,
+    /// Whether it is told where the time went.
+    pub(crate) profile: bool,
     /// The engine to continue it with.
     pub(crate) engine: EngineArgs,
 }
@@ -99,6 +111,7 @@ impl RunArgs {
             max_new: self.max_new.map(|count| count.0),
             ignore_eos: self.ignore_eos,
             ids: self.ids,
+            profile: self.profile,
             engine: self.engine,
         })
     }

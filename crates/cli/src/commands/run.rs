@@ -1,6 +1,9 @@
 //! `run`: one prompt, one continuation.
 
-use deltafin_engine::{Counters, Finish, Limits};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use deltafin_engine::{Counters, Engine, Finish, Limits, Profile, Session};
 use deltafin_text::chat::{Message, Request};
 use deltafin_text::reply::{Channel, ReplyOptions};
 
@@ -10,6 +13,7 @@ use crate::failure::Failure;
 use crate::input;
 use crate::interrupt::Interrupts;
 use crate::load::Loaded;
+use crate::profile;
 use crate::reply::{Conversation, Ids, Nothing, Show, Text};
 use crate::stats::Summary;
 use crate::terminal::{self, Terminal};
@@ -25,6 +29,7 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     let limits =
         Limits { max_new: run.max_new, stop: &loaded.stop_ids, ignore_stop: run.ignore_eos };
     let mut session = loaded.engine.session();
+    let profile = run.profile.then(|| watch(&mut session, &loaded.engine));
     let generated =
         generate::run(&mut session, &prompt, limits, &mut *show, &interrupts, terminal)?;
 
@@ -33,8 +38,9 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     }
     let stats = &generated.outcome.stats;
     let summary = Summary::new(&loaded.engine, 0, stats, &Counters::default());
+    let profile = profile.map(|profile| profile.borrow_mut().report());
     if run.engine.json {
-        let report = match (channel, loaded.tokenizer_if_any()) {
+        let mut report = match (channel, loaded.tokenizer_if_any()) {
             (Some(channel), Some(tokenizer)) if !run.ids => {
                 let answer = report::answer(tokenizer, channel, &generated)?;
                 report::of_reply(&answer, &generated, &summary)
@@ -44,14 +50,30 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
                 report::of_text(tokenizer, &generated, &summary)?
             }
         };
+        if let Some(profile) = &profile {
+            report["profile"] = profile::json(profile);
+        }
         terminal::print_line(&report.to_string())?;
-    } else if run.engine.stats {
-        terminal::note(&summary.words());
+    } else {
+        if run.engine.stats {
+            terminal::note(&summary.words());
+        }
+        if let Some(profile) = &profile {
+            terminal::note(&profile::words(profile));
+        }
     }
     match generated.outcome.finish {
         Finish::Cancelled => Err(Failure::Interrupted),
         Finish::Stop(_) | Finish::Length => Ok(()),
     }
+}
+
+/// Has a session's time accounted for.
+fn watch<'e>(session: &mut Session<'e>, engine: &'e Engine) -> Rc<RefCell<Profile<'e>>> {
+    let profile = Profile::new(engine.spec(), Some(engine.weights().stream()));
+    let profile = Rc::new(RefCell::new(profile));
+    session.watch(Box::new(Rc::clone(&profile)));
+    profile
 }
 
 /// The prompt as it was read, before anything is loaded: a missing file should not cost a wait.

@@ -71,6 +71,30 @@ fn stats_tell_what_was_read_by_phase() {
 }
 
 #[test]
+fn a_profile_accounts_for_the_passes_and_changes_no_id() {
+    let state = tempfile::tempdir().expect("a folder");
+    let few = ["--slabs", "2", "--expert-cache", "off"];
+    let wanted = ids(state.path(), &few).ok();
+    let run = ids(state.path(), &[&few[..], &["--profile"]].concat());
+    for words in ["prefill: 5 tokens in 1 pass", "decode: 7 tokens in 7 pass", "expert wait"] {
+        assert!(run.err.contains(words), "{words}: {run:?}");
+    }
+    assert!(run.err.contains("critical path") && !run.err.contains("NaN"), "{run:?}");
+    assert_eq!(run.ok(), wanted);
+    let json = ids(state.path(), &[&few[..], &["--profile", "--json"]].concat()).json();
+    for phase in ["prefill", "decode"] {
+        let profile = &json["profile"]["phases"][phase];
+        let sections = profile["seconds"].as_object().expect("sections");
+        let cells =
+            sections.values().flat_map(|section| section.as_object().expect("cells").values());
+        let sum: f64 = cells.map(|cell| cell.as_f64().expect("seconds")).sum();
+        let wall = profile["wall_seconds"].as_f64().expect("seconds");
+        assert!((sum - wall).abs() <= 1e-9 * (1.0 + wall), "{phase}: {sum} of {wall}");
+        assert_eq!(profile["missed_bytes"], json["stats"]["reads"][phase]["missed_bytes"]);
+    }
+}
+
+#[test]
 fn a_budget_that_cannot_be_kept_is_refused_with_one_that_can() {
     let state = tempfile::tempdir().expect("a folder");
     let line = ids(state.path(), &["--memory", "1M"]).refusal();

@@ -1,0 +1,11 @@
+//! What can be seen of a session's passes while they run. None of it changes a token.
+
+mod both;
+mod critical;
+mod profile;
+mod report;
+
+pub(crate) use both::Both;
+pub use critical::Critical;
+pub use profile::Profile;
+pub use report::{DriveUse, PhaseReport, ProfileReport, Section, Times};
