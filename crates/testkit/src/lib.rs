@@ -8,10 +8,12 @@
 
 mod faulty;
 mod golden;
+mod pairs;
 mod shuffled;
 
 pub use faulty::{Fault, FaultyStore, Hits};
 pub use golden::{DemoGolden, DemoPrompt, Golden, Prompt};
+pub use pairs::all_pairs;
 pub use shuffled::Shuffled;
 
 use deltafin_store::Checkpoint;

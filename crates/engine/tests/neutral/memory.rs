@@ -1,0 +1,179 @@
+//! How memory is divided, how drives are read, what is guessed, and in which order bytes arrive.
+//!
+//! All combinations would be thousands of runs: any two choices meet in at least one.
+
+use crate::{Feed, Setting, Trace, load, load_as, long_prompt, run, trace};
+use deltafin_budget::{Demand, Plan, Usage};
+use deltafin_engine::{Engine, EngineOptions, IoMode, Layout, ModelSpec, Prefetch};
+use deltafin_kernels::Isa;
+use deltafin_store::{Checkpoint, open_dir};
+use deltafin_stream::{expert_room, largest_unit_room, unit_rooms};
+use deltafin_synth::{Content, Dimensions, Preset};
+use deltafin_testkit::{Fault, FaultyStore, Golden, Hits, all_pairs, open};
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How bytes come from the drive.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// As it can, or in one certain way.
+    Drive(IoMode),
+    /// Half of the reads late, so that they end in an order drawn from a seed.
+    Disordered(u64),
+}
+
+const SOURCES: [Source; 6] = [
+    Source::Drive(IoMode::Auto),
+    Source::Drive(IoMode::Uring),
+    Source::Drive(IoMode::Direct),
+    Source::Drive(IoMode::Buffered),
+    Source::Disordered(1),
+    Source::Disordered(2),
+];
+
+/// The sources that this machine has.
+fn sources(checkpoint: &Checkpoint) -> Vec<Source> {
+    let is_there = |source: &Source| match source {
+        Source::Drive(mode) => {
+            let layout = Layout::everything(checkpoint.spec());
+            let opened = deltafin_engine::StreamedWeights::open(checkpoint.clone(), layout, *mode);
+            opened.is_ok()
+        }
+        Source::Disordered(_) => true,
+    };
+    let there: Vec<Source> = SOURCES.into_iter().filter(is_there).collect();
+    assert!(there.iter().any(|s| matches!(s, Source::Drive(IoMode::Buffered))));
+    there
+}
+
+impl Source {
+    /// The checkpoint read from here, and the mode to ask for.
+    fn of(self, checkpoint: &Checkpoint) -> (Checkpoint, IoMode) {
+        let mut checkpoint = checkpoint.clone();
+        match self {
+            Source::Drive(mode) => (checkpoint, mode),
+            Source::Disordered(seed) => {
+                let (late, hits) = (Fault::Late(Duration::from_millis(1)), Hits { seed, every: 2 });
+                checkpoint.store = Arc::new(FaultyStore::new(checkpoint.store, late, hits));
+                (checkpoint, IoMode::Auto)
+            }
+        }
+    }
+}
+
+/// How memory is divided: from the least that works to everything.
+fn layouts(spec: &ModelSpec, largest_unit: usize) -> Vec<Layout> {
+    let everything = Layout::everything(spec);
+    let units = everything.resident.len();
+    let parts = [(0, 1), (0, 2), (0, spec.moe.top_k), (2, 7), (3, 40), (1, usize::MAX)];
+    let layout = |(resident, slots): (usize, usize)| Layout {
+        // Every `resident`-th unit stays.
+        resident: (0..units).map(|u| resident > 0 && u % resident == 0).collect(),
+        stream_bytes: largest_unit * (1 + slots % 3),
+        expert_slots: slots.min(everything.expert_slots),
+        ..everything.clone()
+    };
+    parts.into_iter().map(layout).collect()
+}
+
+/// Divisions of memory that no budget need lead to.
+fn check_layouts(name: &str) {
+    let prompt = long_prompt(&Golden::load(name));
+    let (isa, threads, feed) = (Isa::best().kind(), 2, Feed::Chunks(48));
+    let wanted = run(&load(name), &prompt, Setting { isa, threads, feed, shuffle: false });
+    let checkpoint = open(name);
+    let layouts = layouts(checkpoint.spec(), largest_unit_room(&checkpoint.catalog));
+    let sources = sources(&checkpoint);
+    for row in all_pairs(&[layouts.len(), sources.len(), Prefetch::ALL.len(), 2, 2]) {
+        let (source, cache, shuffle) = (sources[row[1]], row[3] == 1, row[4] == 1);
+        let layout = Layout { prefetch: Prefetch::ALL[row[2]], cache, ..layouts[row[0]].clone() };
+        let at = format!("{name} {layout:?} {source:?} shuffle {shuffle}");
+        let (checkpoint, mode) = source.of(&checkpoint);
+        let model = load_as(checkpoint, layout, mode);
+        let got = run(&model, &prompt, Setting { isa, threads, feed, shuffle });
+        assert_eq!(got.ids, wanted.ids, "{at}");
+        assert!(got == wanted, "{at}: logits differ in their bits");
+    }
+}
+
+#[test]
+fn memory_drives_and_guesses_are_neutral_on_k3_micro() {
+    check_layouts("k3-micro");
+}
+
+#[test]
+fn memory_drives_and_guesses_are_neutral_on_k3_calm() {
+    check_layouts("k3-calm");
+}
+
+const CONTEXT: usize = 256;
+const CHUNK: usize = 24;
+const THREADS: usize = 3;
+
+/// What the budgets of a checkpoint lie between.
+fn least_and_most(checkpoint: &Checkpoint) -> [u64; 2] {
+    let catalog = &checkpoint.catalog;
+    let usage = Usage { context: CONTEXT, chunk: CHUNK, threads: THREADS };
+    let units = unit_rooms(catalog).map(|room| room as u64).collect();
+    let demand = Demand::new(checkpoint.spec(), units, expert_room(catalog) as u64, usage);
+    [Plan::smallest(&demand), Plan::largest(&demand)]
+}
+
+/// From the smallest possible to everything resident.
+fn budgets(checkpoint: &Checkpoint) -> Vec<u64> {
+    let [least, most] = least_and_most(checkpoint);
+    [0, 5, 20, 50, 80, 100].into_iter().map(|share| least + (most - least) * share / 100).collect()
+}
+
+fn tiny(dir: &Path) -> Checkpoint {
+    let plan = deltafin_synth::Plan::new(&Dimensions::of(Preset::Tiny), 11).unwrap();
+    plan.write(dir, Content::Weights, &mut |_| ControlFlow::Continue(())).unwrap();
+    open_dir(dir).unwrap()
+}
+
+fn prompt(vocab: usize) -> Vec<u32> {
+    (0..70u32).map(|position| (position * 7919 + 13) % vocab as u32).collect()
+}
+
+fn open_and_trace(checkpoint: Checkpoint, options: EngineOptions) -> (Plan, Trace) {
+    let prompt = prompt(checkpoint.spec().vocab);
+    let engine = Engine::open(checkpoint, options).unwrap();
+    let trace = trace(&mut engine.session(), &prompt, Feed::Whole);
+    (engine.plan().unwrap().clone(), trace)
+}
+
+/// As users set them.
+#[test]
+fn memory_budgets_and_all_flags_about_reads_are_neutral() {
+    // On the drive that the build is on: a folder in memory has no direct reads.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let checkpoint = tiny(dir.path());
+    let (budgets, sources) = (budgets(&checkpoint), sources(&checkpoint));
+    let slabs = [None, NonZeroUsize::new(1), NonZeroUsize::new(9), NonZeroUsize::new(100)];
+    let usual = EngineOptions {
+        context: NonZeroUsize::new(CONTEXT),
+        chunk: NonZeroUsize::new(CHUNK),
+        threads: NonZeroUsize::new(THREADS),
+        ..EngineOptions::default()
+    };
+    let (_, wanted) = open_and_trace(checkpoint.clone(), usual);
+    let mut plans = Vec::new();
+    for row in all_pairs(&[budgets.len(), sources.len(), Prefetch::ALL.len(), slabs.len(), 2]) {
+        let (source, memory) = (sources[row[1]], Some(budgets[row[0]]));
+        let (prefetch, slabs, cache) = (Prefetch::ALL[row[2]], slabs[row[3]], row[4] == 1);
+        let (checkpoint, io) = source.of(&checkpoint);
+        let options = EngineOptions { memory, io, prefetch, slabs, cache, ..usual };
+        let (plan, got) = open_and_trace(checkpoint, options);
+        assert_eq!(got.ids, wanted.ids, "{source:?} {options:?}");
+        assert!(got == wanted, "{source:?} {options:?}: logits differ in their bits");
+        plans.push((plan.spine_resident, plan.chunk_rows, plan.expert_slabs));
+    }
+    plans.sort();
+    plans.dedup();
+    assert_eq!(plans.len(), budgets.len(), "every budget buys something else");
+    assert!(plans.iter().any(|plan| plan.0.iter().all(|stays| !stays)), "nothing stays");
+    assert!(plans.iter().any(|plan| plan.0.iter().all(|stays| *stays)), "all stays");
+}
