@@ -2,6 +2,7 @@
 
 mod build;
 mod globals;
+mod packed;
 
 use deltafin_spec::{ExpertId, FfnKind, LayerId, ModelSpec};
 

@@ -13,6 +13,13 @@ impl Identity {
         self.0.to_be_bytes()
     }
 
+    /// The identity that is displayed as this text.
+    pub fn parse(text: &str) -> Option<Identity> {
+        let is_digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+        let displayed = text.len() == 32 && text.bytes().all(is_digit);
+        displayed.then(|| u128::from_str_radix(text, 16).ok().map(Identity))?
+    }
+
     /// The identity with these bits.
     pub fn from_bytes(bytes: [u8; 16]) -> Identity {
         Identity(u128::from_be_bytes(bytes))
@@ -80,5 +87,7 @@ mod tests {
         assert_eq!(hasher.finish().to_string(), "d228cb696f1a8caf78912b704e4a8964");
         let identity = hasher.finish();
         assert_eq!(Identity::from_bytes(identity.to_bytes()), identity);
+        assert_eq!(Identity::parse(&identity.to_string()), Some(identity));
+        assert_eq!(Identity::parse(&"+".repeat(32)), None);
     }
 }

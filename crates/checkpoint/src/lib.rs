@@ -9,6 +9,7 @@
 //! config.json ──► Config ─────────────┐
 //! shard headers ─► Header ────────────┼─► CatalogBuilder ─► Catalog ─► spans to read
 //! model.safetensors.index.json ► Index┘         └─► every Problem, if there are any
+//! manifest.json of a spine pack ──► pack::Manifest ─► Catalog::with_pack
 //! ```
 //!
 //! Once a [`Catalog`] exists, each [`Span`] in it is inside its shard, every tensor of the
@@ -23,7 +24,9 @@ mod header;
 mod identity;
 mod index;
 mod json;
+pub mod pack;
 mod problem;
+mod recipe;
 mod record;
 mod span;
 pub mod write;
@@ -35,5 +38,6 @@ pub use header::{Header, HeaderError, MAX_HEADER_BYTES, TensorInfo, header_exten
 pub use identity::{Identity, IdentityHasher};
 pub use index::{Index, IndexEntry, IndexError};
 pub use problem::{Problem, Problems};
+pub use recipe::Recipe;
 pub use record::{ExpertLayout, ExpertRecord, PlacedTensor, Record, Spine, TensorPlace};
 pub use span::{ShardId, Span};

@@ -112,8 +112,11 @@ pub struct PlacedTensor {
     pub dtype: Dtype,
     /// The stored shape.
     pub shape: Shape,
-    /// Where it lies.
+    /// Where its elements lie.
     pub place: TensorPlace,
+    /// Where the scales of its rows lie, one half-precision float each; a tensor of signed bytes
+    /// alone has them.
+    pub scales: Option<TensorPlace>,
 }
 
 /// The tensors of one layer that every token uses.
@@ -144,6 +147,13 @@ impl Spine {
     /// The tensor with this role, if the layer has it.
     pub fn tensor(&self, role: SpineTensor) -> Option<&PlacedTensor> {
         self.tensors.iter().find(|tensor| tensor.role == role)
+    }
+}
+
+impl Spine {
+    /// The spine that is one piece of a file, with its tensors in roster order.
+    pub(crate) fn in_one_piece(layer: LayerId, piece: Span, tensors: Vec<PlacedTensor>) -> Spine {
+        Spine { layer, pieces: vec![piece], len: piece.len(), tensors }
     }
 }
 
@@ -203,6 +213,7 @@ pub(crate) fn spine(layer: LayerId, found: &[FoundSpine]) -> Spine {
         dtype: tensor.dtype,
         shape: tensor.shape,
         place: TensorPlace { offset, len: tensor.span.len() },
+        scales: None,
     };
     let tensors = found.iter().zip(offsets).map(place).collect();
     Spine { layer, pieces, len, tensors }

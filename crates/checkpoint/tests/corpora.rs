@@ -5,6 +5,8 @@
 mod config;
 #[path = "../../../fuzz/checks/index.rs"]
 mod index;
+#[path = "../../../fuzz/checks/pack_manifest.rs"]
+mod pack_manifest;
 #[path = "../../../fuzz/checks/safetensors_header.rs"]
 mod safetensors_header;
 
@@ -33,6 +35,11 @@ fn config_seeds_pass() {
 #[test]
 fn index_seeds_pass() {
     each_seed("index", index::check);
+}
+
+#[test]
+fn pack_manifest_seeds_pass() {
+    each_seed("pack_manifest", pack_manifest::check);
 }
 
 #[test]

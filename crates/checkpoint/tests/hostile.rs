@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::Path;
 
+use deltafin_checkpoint::pack::Manifest;
 use deltafin_checkpoint::{Config, Header, Index};
 
 /// The error's variant, and whether its message is one line of sensible length.
@@ -49,6 +50,11 @@ fn indexes() {
 #[test]
 fn configs() {
     check_folder("configs", 20, |bytes| judge(Config::parse(bytes)));
+}
+
+#[test]
+fn packs() {
+    check_folder("packs", 55, |bytes| judge(Manifest::parse(bytes)));
 }
 
 /// These two cannot be told from a small file alone.

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::learned;
 use crate::model_choice::{self, Model};
 use crate::moved;
+use crate::spine;
 use crate::terminal::{self, ProgressLine, Terminal};
 
 const RANK_FILE: &str = "tiktoken.model";
@@ -62,6 +63,7 @@ impl Loaded {
         // Before weights are read, which may take minutes.
         args.isa().map(Isa::new).transpose().map_err(EngineError::from)?;
         checkpoint.notices.iter().for_each(|notice| terminal::say(notice));
+        let checkpoint = spine::apply(checkpoint, &args.spine())?;
         let tokenizer = tokenizer_of(&checkpoint)?;
         let misfit = tokenizer.as_ref().and_then(|found| misfit(&declared(&checkpoint), found));
         let tokenizer = tokenizer.filter(|_| misfit.is_none());

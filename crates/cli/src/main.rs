@@ -18,6 +18,7 @@ mod moved;
 mod profile;
 mod reply;
 mod safetensors;
+mod spine;
 mod stats;
 mod terminal;
 

@@ -53,7 +53,7 @@ impl Summary {
             first_token_seconds: (stats.new_ids > 0).then_some(stats.first_id_seconds),
             peak_memory_bytes: peak_memory_bytes(),
             weights: engine.weights_in(),
-            recipe: engine.recipe(),
+            recipe: engine.recipe().name(),
             device: "cpu",
             sampling: "greedy",
             isa: engine.isa().name(),

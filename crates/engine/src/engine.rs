@@ -7,6 +7,7 @@ use crate::residency;
 use crate::weights::StreamedWeights;
 use crate::{EngineError, Session};
 use deltafin_budget::{Plan, Usage};
+use deltafin_checkpoint::Recipe;
 use deltafin_kernels::{Isa, IsaKind, Kernels};
 use deltafin_model::{Forward, State, Weights};
 use deltafin_pool::Pool;
@@ -22,6 +23,7 @@ pub struct Engine<W = StreamedWeights> {
     spec: ModelSpec,
     kernels: Kernels,
     weights: W,
+    recipe: Recipe,
     stop_ids: Vec<u32>,
     chunk: usize,
     context: usize,
@@ -39,7 +41,7 @@ impl Engine {
         let usage = Usage { context, chunk, threads };
         let plan = residency::plan(&checkpoint.catalog, usage, budget)?;
         let layout = residency::layout(&spec, &plan, &options);
-        let stop_ids = checkpoint.stop_ids();
+        let (stop_ids, recipe) = (checkpoint.stop_ids(), checkpoint.recipe());
         let weights = StreamedWeights::open(checkpoint, layout, options.io)?;
         if options.memory.is_none() {
             weights.give_way();
@@ -47,7 +49,7 @@ impl Engine {
         let chunk = plan.chunk_rows;
         let mut engine = Engine::settled(spec, weights, stop_ids, Settled { chunk, ..settled });
         engine.plan = Some(plan);
-        Ok(engine)
+        Ok(engine.with_recipe(recipe))
     }
 
     /// Where the weights are once all have been used: the word for statistics.
@@ -60,7 +62,7 @@ impl Engine {
 }
 
 impl<W: Weights> Engine<W> {
-    /// An engine on other weights.
+    /// An engine on other weights, whose spine is as released.
     pub fn with_weights(
         spec: ModelSpec,
         weights: W,
@@ -74,8 +76,14 @@ impl<W: Weights> Engine<W> {
     fn settled(spec: ModelSpec, weights: W, stop_ids: Vec<u32>, settled: Settled) -> Engine<W> {
         let Settled { isa, threads, context, chunk } = settled;
         let kernels = Kernels::new(isa, Arc::new(Pool::new(threads)));
-        let (plan, turn) = (None, Mutex::default());
-        Engine { spec, kernels, weights, stop_ids, chunk, context, plan, turn }
+        let (recipe, plan, turn) = (Recipe::Bf16, None, Mutex::default());
+        Engine { spec, kernels, weights, recipe, stop_ids, chunk, context, plan, turn }
+    }
+
+    /// The same engine, told that its weights' spine has this recipe.
+    pub fn with_recipe(mut self, recipe: Recipe) -> Engine<W> {
+        self.recipe = recipe;
+        self
     }
 
     /// How memory is spent; nothing for weights that came from elsewhere.
@@ -114,8 +122,8 @@ impl<W: Weights> Engine<W> {
     }
 
     /// How the spine is represented: the one choice here that would change bits.
-    pub fn recipe(&self) -> &'static str {
-        "bf16"
+    pub fn recipe(&self) -> Recipe {
+        self.recipe
     }
 
     /// The weights.

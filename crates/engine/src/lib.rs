@@ -15,6 +15,7 @@ mod session;
 mod weights;
 
 pub use deltafin_budget::{Plan, peak_resident_bytes};
+pub use deltafin_checkpoint::Recipe;
 pub use deltafin_kernels::IsaKind;
 pub use deltafin_model::{Observer, Part, Silent, Tap};
 pub use deltafin_spec::{LayerId, ModelSpec};

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use deltafin_checkpoint::{Catalog, Config, Generation, Identity, IdentityHasher, Span};
+use deltafin_checkpoint::{Catalog, Config, Generation, Identity, IdentityHasher, Recipe, Span};
 use deltafin_spec::{ExpertId, ExpertTensor, FfnKind, LayerId, ModelSpec, SpineTensor};
 
 use crate::{Store, StoreError};
@@ -35,6 +36,12 @@ pub struct Checkpoint {
     pub source: String,
     /// Things worth a line to the user that are no reason to refuse.
     pub notices: Vec<String>,
+    /// The folder it is in; nothing for one in memory.
+    pub(crate) folder: Option<PathBuf>,
+    /// How its spine is represented.
+    pub(crate) recipe: Recipe,
+    /// Where its spine is, and what the checkpoint is called, if that is not the released one.
+    pub(crate) packed: Option<(PathBuf, Identity)>,
 }
 
 impl fmt::Debug for Checkpoint {
@@ -65,11 +72,30 @@ impl Checkpoint {
         stop_ids(&self.config, &self.generation)
     }
 
+    /// The folder it is in; nothing for one in memory.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// How the spine is represented.
+    pub fn recipe(&self) -> Recipe {
+        self.recipe
+    }
+
+    /// Where the spine's pack is; nothing where the released shards have the spine.
+    pub fn pack(&self) -> Option<&Path> {
+        self.packed.as_ref().map(|(path, _)| path.as_path())
+    }
+
     /// A name for exactly these weights, to keep saved state of others away: the catalog's
     /// identity and the first bytes of some tensors of every layer. A sample, not a digest:
     /// it tells trainings apart, and does not find damage. How the tensors are spread over
-    /// shards does not matter. It reads some 16 KB per layer.
+    /// shards does not matter, nor does a pack: it is that of the released weights. It reads some
+    /// 16 KB per layer.
     pub fn identity(&self) -> Result<Identity, StoreError> {
+        if let Some((_, identity)) = self.packed {
+            return Ok(identity);
+        }
         let mut hasher = IdentityHasher::new("deltafin weights");
         hasher.field(&self.catalog.identity().to_bytes());
         for span in self.sampled_tensors() {

@@ -25,6 +25,11 @@ pub(crate) trait Folder {
 
     /// The file's path in messages.
     fn path(&self, name: &str) -> PathBuf;
+
+    /// The folder in the file system, if it is one.
+    fn directory(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// A folder of the file system.
@@ -66,6 +71,10 @@ impl Folder for DirFolder<'_> {
 
     fn path(&self, name: &str) -> PathBuf {
         if name.is_empty() { self.0.to_owned() } else { self.0.join(name) }
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(self.0)
     }
 }
 

@@ -21,6 +21,7 @@ mod folder;
 mod local;
 mod memory;
 mod open;
+mod spine;
 mod store;
 
 pub use checkpoint::{Checkpoint, TokenizerFiles};
@@ -29,4 +30,5 @@ pub use error::{OpenError, StoreError};
 pub use local::{LocalFile, LocalShards};
 pub use memory::{MemoryShards, ShardBytes};
 pub use open::{DeclaredIds, Inspection, declared_ids, from_memory, inspect_dir, open_dir};
+pub use spine::{Damage, SpineChoice, SpineError, SpinePack, pack_dir};
 pub use store::{Store, read_record, read_row};

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deltafin_checkpoint::{
-    Catalog, CatalogBuilder, Config, Generation, Header, HeaderError, Index, Problems, ShardId,
-    Span, header_extent,
+    Catalog, CatalogBuilder, Config, Generation, Header, HeaderError, Index, Problems, Recipe,
+    ShardId, Span, header_extent,
 };
 
 use crate::checkpoint::stop_ids;
@@ -192,6 +192,9 @@ fn assemble(
         tokenizer: tokenizer?,
         source,
         notices,
+        folder: folder.directory().map(Path::to_owned),
+        recipe: Recipe::Bf16,
+        packed: None,
     })
 }
 

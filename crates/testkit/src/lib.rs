@@ -16,8 +16,10 @@ pub use golden::{DemoGolden, DemoPrompt, Golden, Prompt};
 pub use pairs::all_pairs;
 pub use shuffled::Shuffled;
 
-use deltafin_store::Checkpoint;
-use std::path::PathBuf;
+use deltafin_engine::Recipe;
+use deltafin_store::{Checkpoint, SpineChoice};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
 /// The folder of a miniature checkpoint: `k3-micro` or `k3-calm`.
 pub fn fixture(name: &str) -> PathBuf {
@@ -30,4 +32,19 @@ pub fn open(name: &str) -> Checkpoint {
         "demo" => deltafin_store::from_memory(deltafin_demo::FILES).unwrap(),
         _ => deltafin_store::open_dir(fixture(name)).unwrap(),
     }
+}
+
+/// As [`open`], with the spine of a recipe, packed in memory.
+pub fn open_as(name: &str, recipe: Recipe) -> Checkpoint {
+    let checkpoint = open(name);
+    let pack = deltafin_setup::pack_in_memory(&checkpoint, recipe).unwrap();
+    checkpoint.with_pack(pack).unwrap()
+}
+
+/// As [`open_as`], with the pack's files in a folder.
+pub fn open_packed(name: &str, recipe: Recipe, dir: &Path) -> Checkpoint {
+    let checkpoint = open(name);
+    let go_on = &mut |_| ControlFlow::Continue(());
+    deltafin_setup::convert(&checkpoint, recipe, dir, go_on).unwrap();
+    checkpoint.with_spine(&SpineChoice::Pack(dir.to_owned())).unwrap()
 }

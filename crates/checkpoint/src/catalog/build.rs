@@ -309,6 +309,7 @@ fn build_globals(spec: &ModelSpec, next: &mut impl FnMut() -> Span) -> Globals {
         dtype: role.dtype(),
         shape: role.shape(spec),
         span: next(),
+        scales: None,
     };
     Globals {
         embed: RowTable::new(tensor(GlobalTensor::Embed)),

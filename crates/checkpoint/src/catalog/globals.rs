@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use deltafin_spec::{Dtype, GlobalTensor, Shape};
 
-use crate::{Record, Span};
+use crate::{Record, Span, TensorPlace};
 
 /// A tensor that is read by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +15,11 @@ pub struct SpanTensor {
     pub dtype: Dtype,
     /// The stored shape.
     pub shape: Shape,
-    /// Its bytes.
+    /// Its bytes: the elements first, then its scales, if it has any.
     pub span: Span,
+    /// Where in the span the scales of its rows lie, one half-precision float each; a tensor of
+    /// signed bytes alone has them.
+    pub scales: Option<TensorPlace>,
 }
 
 impl SpanTensor {
@@ -24,6 +27,12 @@ impl SpanTensor {
     pub fn record(&self) -> Record<'_> {
         let record = Record::new(std::slice::from_ref(&self.span));
         record.expect("one span cannot overflow")
+    }
+
+    /// Where in the span the elements lie: at its front.
+    pub fn elements(&self) -> TensorPlace {
+        let len = self.shape.bytes(self.dtype).unwrap_or(self.span.len());
+        TensorPlace { offset: 0, len }
     }
 }
 
@@ -36,7 +45,7 @@ pub struct RowTable {
 
 impl RowTable {
     pub(super) fn new(tensor: SpanTensor) -> RowTable {
-        RowTable { tensor, row_bytes: tensor.span.len() / tensor.shape.rows() }
+        RowTable { tensor, row_bytes: tensor.elements().len / tensor.shape.rows() }
     }
 
     /// The whole tensor.
@@ -49,23 +58,31 @@ impl RowTable {
         self.tensor.shape.rows()
     }
 
-    /// The bytes of one row.
+    /// The bytes of one row's elements.
     pub fn row_bytes(&self) -> u64 {
         self.row_bytes
     }
 
-    /// The bytes of a row, if there is such a row.
+    /// The elements of a row, if there is such a row.
     pub fn row(&self, row: u64) -> Option<Span> {
         self.row_range(row..row.checked_add(1)?)
     }
 
-    /// The bytes of some rows that follow each other, if there are such rows.
+    /// The elements of some rows that follow each other, if there are such rows.
     pub fn row_range(&self, rows: Range<u64>) -> Option<Span> {
-        let count = rows.end.checked_sub(rows.start)?;
-        if rows.end > self.rows() {
-            return None;
-        }
+        let count = self.count(&rows)?;
         self.tensor.span.part(rows.start * self.row_bytes, count * self.row_bytes)
+    }
+
+    /// The scales of some rows that follow each other, if there are such rows and they have any.
+    pub fn scale_range(&self, rows: Range<u64>) -> Option<Span> {
+        let (count, each) = (self.count(&rows)?, Dtype::F16.size_bytes());
+        let first = self.tensor.scales?.offset;
+        self.tensor.span.part(first + rows.start * each, count * each)
+    }
+
+    fn count(&self, rows: &Range<u64>) -> Option<u64> {
+        rows.end.checked_sub(rows.start).filter(|_| rows.end <= self.rows())
     }
 }
 
@@ -85,6 +102,17 @@ pub struct Globals {
 }
 
 impl Globals {
+    /// The tensor with this role.
+    pub fn tensor(&self, role: GlobalTensor) -> &SpanTensor {
+        match role {
+            GlobalTensor::Embed => &self.embed.tensor,
+            GlobalTensor::Norm => &self.norm,
+            GlobalTensor::OutputResNorm => &self.output_res_norm,
+            GlobalTensor::OutputResProj => &self.output_res_proj,
+            GlobalTensor::Head => &self.head.tensor,
+        }
+    }
+
     pub(super) fn spans(&self) -> impl Iterator<Item = Span> + use<> {
         [
             self.embed.tensor.span,

@@ -9,9 +9,11 @@ use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser, Va
 use clap::{Args, ValueEnum};
 use deltafin_engine::{IoMode, MOST_THREADS, Prefetch};
 use deltafin_kernels::IsaKind;
+use deltafin_store::SpineChoice;
 
 use super::size::{Auto, Bounded, Positive};
 use crate::built_in;
+use crate::spine::SpineArg;
 
 /// The engine's flags. Each has an environment twin, which the flag overrides.
 #[derive(Args, Clone, Debug)]
@@ -29,6 +31,14 @@ pub(crate) struct EngineArgs {
         hide_env_values = true
     )]
     pub(crate) model: Option<ModelArg>,
+
+    /// How the weights that every token uses are represented: auto, bf16, int8, or the folder of a
+    /// pack; alters the result
+    ///
+    /// auto is int8 where 'deltafin convert' has made it, and else bf16, the released bits. It is
+    /// never chosen by the memory there is.
+    #[arg(long, value_name = "SPINE", env = "DELTAFIN_SPINE", hide_env_values = true)]
+    pub(crate) spine: Option<SpineArg>,
 
     /// Threads that compute; all available ones by default
     #[arg(long, value_name = "N", env = "DELTAFIN_THREADS", hide_env_values = true)]
@@ -248,6 +258,7 @@ impl EngineArgs {
     pub(crate) fn idle_without_model(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("--model", !matches!(self.model, None | Some(ModelArg::Unset))),
+            ("--spine", self.spine.is_some()),
             ("--chunk", self.chunk.is_some()),
             ("--context", self.context.is_some()),
             ("--memory", self.memory.0.is_some()),
@@ -256,6 +267,11 @@ impl EngineArgs {
             ("--stats", self.stats),
         ];
         given.into_iter().filter_map(|(flag, given)| given.then_some(flag))
+    }
+
+    /// The spine asked for.
+    pub(crate) fn spine(&self) -> SpineChoice {
+        self.spine.clone().unwrap_or_default().0
     }
 
     /// Prompt rows per pass, where given.

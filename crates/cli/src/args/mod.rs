@@ -5,6 +5,7 @@
 
 mod bench;
 mod chat;
+mod convert;
 mod engine;
 mod eval;
 mod ids;
@@ -24,8 +25,9 @@ use crate::built_in;
 
 pub(crate) use bench::BenchKernels;
 pub(crate) use chat::{Chat, Style};
+pub(crate) use convert::Convert;
 pub(crate) use engine::{EngineArgs, ModelArg};
-pub(crate) use eval::{Eval, Logits, Ppl};
+pub(crate) use eval::{Compare, Compared, Eval, Logits, Passage, Ppl};
 pub(crate) use ids::{check as check_ids, parse_list};
 pub(crate) use plan::{Drive, Plan, Subject};
 pub(crate) use run::{Prompt, Run};
@@ -53,6 +55,7 @@ enum Typed {
     Serve(serve::ServeArgs),
     Inspect(InspectArgs),
     Tokenize(tokenize::TokenizeArgs),
+    Convert(convert::ConvertArgs),
     Eval(eval::EvalArgs),
     Plan(plan::PlanArgs),
     Bench(bench::BenchArgs),
@@ -104,6 +107,8 @@ pub(crate) enum Command {
     },
     /// Text to ids and back.
     Tokenize(Tokenize),
+    /// The spine in files of its own.
+    Convert(Convert),
     /// Numbers behind the tokens.
     Eval(Eval),
     /// What memory buys.
@@ -176,7 +181,8 @@ impl Typed {
             Typed::Serve(args) => Command::Serve(Box::new(args.meaning()?)),
             Typed::Inspect(InspectArgs { model, json }) => Command::Inspect { model, json },
             Typed::Tokenize(args) => Command::Tokenize(args.meaning(given)?),
-            Typed::Eval(args) => Command::Eval(args.meaning()),
+            Typed::Convert(args) => Command::Convert(args.meaning()),
+            Typed::Eval(args) => Command::Eval(args.meaning(given)?),
             Typed::Plan(args) => Command::Plan(Box::new(args.meaning(given)?)),
             Typed::Bench(args) => Command::BenchKernels(args.meaning()),
             Typed::Synth(args) => Command::Synth(args.meaning()),

@@ -1,5 +1,7 @@
 //! `eval`: the numbers behind the tokens.
 
+mod compare;
+mod divergence;
 mod perplexity;
 mod recording;
 mod timing;
@@ -27,6 +29,7 @@ pub(crate) fn eval(eval: Eval, given: Given) -> Result<(), Failure> {
     match eval {
         Eval::Logits(asked) => logits(&asked, given),
         Eval::Ppl(asked) => perplexity(&asked, given),
+        Eval::Compare(asked) => compare::compare(&asked),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod chat;
+mod convert;
 mod eval;
 mod generate;
 mod inspect;
@@ -24,6 +25,7 @@ pub(crate) fn run(command: Command, given: Given) -> Result<(), Failure> {
         Command::Serve(serve) => serve::serve(*serve, given),
         Command::Inspect { model, json } => inspect::inspect(model, given, json),
         Command::Tokenize(tokenize) => tokenize::tokenize(tokenize, given),
+        Command::Convert(convert) => convert::convert(&convert, given),
         Command::Eval(eval) => eval::eval(eval, given),
         Command::Plan(asked) => plan::plan(&asked, given),
         Command::BenchKernels(engine) => bench::kernels(&engine),

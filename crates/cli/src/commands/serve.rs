@@ -79,7 +79,7 @@ fn load(model: Model, engine: &EngineArgs) -> Result<(EngineBackend, Tokenizer),
     let checkpoint = load::checkpoint(&model)?;
     let identity = checkpoint.identity()?;
     let (engine, tokenizer, stop_ids) = Loaded::of(model, checkpoint, engine)?.into_parts()?;
-    let fingerprint = fingerprint(&identity.to_bytes(), engine.recipe());
+    let fingerprint = fingerprint(&identity.to_bytes(), engine.recipe().name());
     let backend = EngineBackend::start(engine, stop_ids, fingerprint).map_err(|e| about(&e))?;
     Ok((backend, tokenizer))
 }

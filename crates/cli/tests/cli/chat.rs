@@ -9,7 +9,7 @@ const CHAT: [&str; 3] = ["chat", "--model", "demo"];
 #[test]
 fn every_line_is_a_turn() {
     let run = deltafin_on("Hello!\n\nMy name is Anna.\nWhat is my name?", &CHAT);
-    assert_eq!(run.err, "");
+    assert_eq!(run.said(), "");
     let answers = run.ok();
     let answers: Vec<&str> = answers.lines().collect();
     assert_eq!(answers.len(), 3, "{answers:?}");
@@ -88,7 +88,7 @@ fn a_refused_command_is_named_and_ends_nothing() {
     ] {
         let run = deltafin_on(&format!("{command}\nHello!\n"), &CHAT);
         assert_eq!(run.code, Some(1), "{run:?}");
-        assert!(run.err.contains(named) && run.err.lines().count() == 1, "{run:?}");
+        assert!(run.err.contains(named) && run.said().lines().count() == 1, "{run:?}");
         assert_eq!(run.out, deltafin_on("Hello!\n", &CHAT).ok());
     }
 }

@@ -138,3 +138,52 @@ fn stats_are_in_words() {
     }
     assert!(!run.err.contains('"') && !run.err.contains("null"), "{run:?}");
 }
+
+const FAMILIAR: &str = "The capital of France is Paris. The Eiffel Tower is located in Paris.";
+
+fn compare(a: &str, b: &str) -> serde_json::Value {
+    deltafin_on(FAMILIAR, &["eval", "compare", a, b, "--text", "-", "--json"]).json()
+}
+
+#[test]
+fn a_model_does_not_differ_from_itself() {
+    let report = compare("demo", "demo@bf16");
+    assert_eq!(report["logit_difference_max"], 0.0);
+    assert_eq!((&report["kl_mean"], &report["top1_agreement"]), (&0.0.into(), &1.0.into()));
+    assert_eq!(report["a"]["perplexity"], report["b"]["perplexity"]);
+    let args = ["eval", "ppl", "--model", "demo", "--text", "-", "--json"];
+    assert_eq!(report["a"]["perplexity"], deltafin_on(FAMILIAR, &args).json()["perplexity"]);
+}
+
+#[test]
+fn a_quantised_spine_differs_a_little() {
+    let report = compare("demo@bf16", "demo@int8");
+    let kl = report["kl_mean"].as_f64().expect("a number");
+    assert!(kl > 0.0 && kl < 0.1, "{report}");
+    assert!(report["kl_max"].as_f64() >= Some(kl));
+    assert_eq!(report["b"]["stats"]["recipe"], "int8");
+    let words =
+        deltafin_on(FAMILIAR, &["eval", "compare", "demo@bf16", "demo@int8", "--text", "-"]).ok();
+    assert!(words.contains("mean KL(A || B)") && words.contains("same top token"), "{words}");
+}
+
+#[test]
+fn a_comparison_takes_any_pieces_and_needs_two_models_alike() {
+    let ids: Vec<u32> = (0..20).collect();
+    let calm = fixture("k3-calm");
+    let on = |more: &[&str]| {
+        let args = ["eval", "compare", &calm, &calm, "--ids", &list(&ids), "--json"];
+        deltafin(&[&args, more].concat()).json()["a"]["perplexity"].clone()
+    };
+    assert_eq!(on(&[]), on(&["--chunk", "3"]));
+    let other = ["eval", "compare", &calm, "demo", "--ids", "1,2"];
+    assert!(deltafin(&other).refusal().contains("vocabulary"));
+    let foreign = ["eval", "compare", &calm, &calm, "--ids", "1,99999"];
+    assert!(deltafin(&foreign).refusal().contains("99999"));
+    let short = ["eval", "compare", &calm, &calm, "--ids", "1"];
+    assert!(deltafin(&short).refusal().contains("two tokens"));
+    let twice = ["eval", "compare", "demo", "demo", "--ids", "1,2", "--model", "demo"];
+    assert!(deltafin(&twice).usage().contains("not --model"));
+    let long = ["eval", "compare", "demo", "demo", "--ids", "1,2,3", "--context", "2"];
+    assert!(deltafin(&long).refusal().contains("--context"));
+}

@@ -5,16 +5,18 @@ use std::path::PathBuf;
 use crate::program::{command, deltafin, ran};
 
 /// The commands with a help page.
-const PAGES: [&[&str]; 15] = [
+const PAGES: [&[&str]; 17] = [
     &[],
     &["run"],
     &["chat"],
     &["serve"],
     &["inspect"],
     &["tokenize"],
+    &["convert"],
     &["eval"],
     &["eval", "logits"],
     &["eval", "ppl"],
+    &["eval", "compare"],
     &["plan"],
     &["bench"],
     &["bench", "kernels"],

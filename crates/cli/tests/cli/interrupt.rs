@@ -65,7 +65,7 @@ fn interrupted(args: &[&str]) -> Ran {
 #[test]
 fn text_is_kept() {
     let run = interrupted(&["--prompt", "The capital of France is"]);
-    assert_eq!((run.code, run.err.as_str()), (Some(130), ""));
+    assert_eq!((run.code, run.said().as_str()), (Some(130), ""));
     assert!(run.out.starts_with(" Par") && run.out.ends_with('\n'), "{}", run.out);
 }
 

@@ -1,6 +1,7 @@
 //! The program as a user meets it: arguments in, streams and exit codes out.
 
 mod chat;
+mod convert;
 mod eval;
 mod help;
 mod inspect;

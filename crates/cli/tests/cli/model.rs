@@ -13,14 +13,14 @@ fn with(variables: &[(&str, &str)], more: &[&str]) -> Ran {
 
 #[test]
 fn the_flag_needs_no_words() {
-    assert_eq!(with(&[("DELTAFIN_MODEL", "/nowhere")], &["--model", "demo"]).err, "");
+    assert_eq!(with(&[("DELTAFIN_MODEL", "/nowhere")], &["--model", "demo"]).said(), "");
 }
 
 #[test]
 fn the_environment_is_named() {
     let directory = fixture("k3-micro");
     let run = with(&[("DELTAFIN_MODEL", &directory)], &[]);
-    assert_eq!(run.err, format!("deltafin: model: {directory} (DELTAFIN_MODEL)\n"));
+    assert_eq!(run.said(), format!("deltafin: model: {directory} (DELTAFIN_MODEL)\n"));
     assert_eq!(run.ok(), with(&[], &["--model", &directory]).ok());
     let empty = with(&[("DELTAFIN_MODEL", "")], &[]);
     assert!(empty.err.contains("built-in demo"), "{empty:?}");
@@ -37,7 +37,7 @@ fn the_installed_model_comes_before_the_demo() {
     let folder = tempfile::tempdir().expect("a folder");
     let directory = fixture("k3-micro");
     let run = installed(folder.path(), &format!("{directory}\n"));
-    assert_eq!(run.err, format!("deltafin: model: {directory} (installed by setup)\n"));
+    assert_eq!(run.said(), format!("deltafin: model: {directory} (installed by setup)\n"));
     assert_eq!(run.ok(), with(&[], &["--model", &directory]).ok());
 }
 
@@ -75,7 +75,7 @@ fn a_directory_called_demo_is_reached_by_its_path() {
 
 #[test]
 fn an_empty_variable_is_none() {
-    let names = ["THREADS", "ISA", "CHUNK", "CONTEXT", "STATS", "JSON"];
+    let names = ["SPINE", "THREADS", "ISA", "CHUNK", "CONTEXT", "STATS", "JSON"];
     let names = names.map(|name| format!("DELTAFIN_{name}"));
     let empty = names.each_ref().map(|name| (name.as_str(), ""));
     assert_eq!(with(&empty, &["--model", "demo"]).ok(), with(&[], &["--model", "demo"]).ok());
@@ -99,7 +99,7 @@ fn a_variable_that_no_flag_has_is_named() {
     let ours = ["--model", "demo"];
     let run = with(&[("DELTAFIN_THREAD", "1"), ("DELTAFIN_ISA", "scalar")], &ours);
     assert!(run.err.starts_with("deltafin: DELTAFIN_THREAD is ignored"), "{run:?}");
-    assert_eq!(run.err.lines().count(), 1, "{run:?}");
+    assert_eq!(run.said().lines().count(), 1, "{run:?}");
     assert_eq!(run.ok(), with(&[], &ours).ok());
 }
 

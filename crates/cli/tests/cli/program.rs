@@ -6,6 +6,9 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
+/// What every command with a model says where nothing was packed.
+pub(crate) const RELEASED_SPINE: &str = "deltafin: spine: bf16, as released\n";
+
 /// What a run left behind.
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -15,6 +18,13 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
+    /// Standard error but for the line about the released spine, which has to be there.
+    #[track_caller]
+    pub(crate) fn said(&self) -> String {
+        assert_eq!(self.err.matches(RELEASED_SPINE).count(), 1, "{self:?}");
+        self.err.replace(RELEASED_SPINE, "")
+    }
+
     /// Standard output, after a look at the exit code.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
@@ -34,7 +44,7 @@ impl Ran {
     pub(crate) fn refusal(self) -> String {
         assert_eq!(self.code, Some(1), "{self:?}");
         assert_eq!(self.out, "", "{self:?}");
-        let mut lines = self.err.lines().filter(|line| !line.starts_with("deltafin: model: "));
+        let mut lines = self.err.lines().filter(|line| !is_about_the_model(line));
         let line = lines.next().and_then(|line| line.strip_prefix("deltafin: "));
         assert!(line.is_some() && lines.next().is_none(), "{self:?}");
         line.unwrap_or_default().to_owned()
@@ -50,6 +60,11 @@ impl Ran {
         assert!(!line.contains('\n') && line.ends_with(" --help'"), "{self:?}");
         line.to_owned()
     }
+}
+
+/// Whether a line says what runs, as every command with a model does first.
+pub(crate) fn is_about_the_model(line: &str) -> bool {
+    ["deltafin: model: ", "deltafin: spine: "].iter().any(|about| line.starts_with(about))
 }
 
 /// The command, with nobody's settings and nothing on standard input.

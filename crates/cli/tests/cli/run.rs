@@ -11,7 +11,10 @@ const PARIS: &str = include_str!("../../../demo/expected/capital-of-france.txt")
 #[test]
 fn the_first_command_of_the_readme() {
     let run = deltafin(&["run", "--prompt", FRANCE]);
-    assert_eq!(run.err, "deltafin: model: the built-in demo (no --model given, none installed)\n");
+    assert_eq!(
+        run.said(),
+        "deltafin: model: the built-in demo (no --model given, none installed)\n"
+    );
     assert_eq!(run.ok().trim_end(), PARIS.trim_end());
 }
 
@@ -128,7 +131,7 @@ fn nothing_to_generate_is_not_a_fault() {
 fn json_is_one_object_with_everything() {
     let args = ["run", "--model", "demo", "--prompt", FRANCE, "--max-new", "3"];
     let run = deltafin(&[&args[..], &["--json"]].concat());
-    assert_eq!(run.err, "");
+    assert_eq!(run.said(), "");
     let object = run.json();
     let ids = deltafin(&[&args[..], &["--ids"]].concat()).ok();
     let printed: Vec<String> =
@@ -169,7 +172,7 @@ fn a_reply_is_its_answer() {
     let moons = "What are the three largest moons of Saturn?";
     let args = ["run", "--model", "demo", "--chat", "--prompt", moons];
     let run = deltafin(&args);
-    assert_eq!(run.err, "");
+    assert_eq!(run.said(), "");
     assert_eq!(run.ok(), "Titan, Rhea and Iapetus.\n");
     let object = deltafin(&[&args[..], &["--json"]].concat()).json();
     assert_eq!(object["text"], "Titan, Rhea and Iapetus.");
@@ -201,10 +204,10 @@ fn style_reaches_the_prompt() {
 fn a_full_context_is_said() {
     let args = ["run", "--model", "demo", "--prompt", FRANCE, "--ignore-eos", "--context", "16"];
     let run = deltafin(&[&args[..], &["--ids"]].concat());
-    assert_eq!(run.err, "deltafin: the context is full; --context makes it longer\n");
+    assert_eq!(run.said(), "deltafin: the context is full; --context makes it longer\n");
     assert_eq!(run.ok().split(' ').count(), 16 - 6 + 1);
     let asked = deltafin(&[&args[..], &["--max-new", "2"]].concat());
-    assert_eq!(asked.err, "");
+    assert_eq!(asked.said(), "");
 }
 
 /// Whoever reads may stop reading.
@@ -219,6 +222,6 @@ fn a_closed_pipe_is_a_quiet_end() {
         stdout.read_exact(&mut first).expect("three bytes");
         drop(stdout);
         let run = ran(child.wait_with_output().expect("ends"));
-        assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+        assert_eq!((run.code, run.said().as_str()), (Some(0), ""));
     }
 }

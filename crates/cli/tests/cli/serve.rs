@@ -7,14 +7,16 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::program::{command, deltafin, spawn};
+use crate::program::{RELEASED_SPINE, command, deltafin, spawn};
 
 /// A server on a port that the system chose, and its address.
 fn serving(args: &[&str]) -> (Child, String) {
     let mut child = spawn(command().args(["serve", "--model", "demo", "--port", "0"]).args(args));
     let stderr = child.stderr.take().expect("piped");
     let mut lines = BufReader::new(stderr).lines();
-    let line = lines.next().expect("a line").expect("UTF-8");
+    let mut line = || lines.next().expect("a line").expect("UTF-8");
+    assert_eq!(line() + "\n", RELEASED_SPINE);
+    let line = line();
     let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
     let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
     assert_eq!(line, format!("deltafin: serving deltafin-demo on http://{address}/v1"));

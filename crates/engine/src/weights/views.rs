@@ -2,7 +2,7 @@
 //!
 //! The catalog has checked names, dtypes and shapes, so nothing here can fail but by our own fault.
 
-use deltafin_checkpoint::{ExpertLayout, SpanTensor, Spine};
+use deltafin_checkpoint::{ExpertLayout, PlacedTensor, SpanTensor, Spine};
 use deltafin_kernels::{Matrix, Weights};
 use deltafin_model::{
     Attention, Expert, Ffn, Glu, Kda, LayerView, Mla, Moe, ResidualMix, TailView, Vector,
@@ -22,10 +22,17 @@ pub(super) fn vector(dtype: Dtype, bytes: &[u8]) -> Vector<'_> {
     }
 }
 
-fn matrix<'a>(dtype: Dtype, shape: &Shape, bytes: &'a [u8]) -> Matrix<'a> {
-    let weights = match dtype {
-        Dtype::F32 => Weights::F32(bytes),
-        Dtype::Bf16 => Weights::Bf16(bytes),
+/// A tensor as a matrix; `scales` are those of its rows, where it has any.
+fn matrix<'a>(
+    dtype: Dtype,
+    shape: &Shape,
+    bytes: &'a [u8],
+    scales: Option<&'a [u8]>,
+) -> Matrix<'a> {
+    let weights = match (dtype, scales) {
+        (Dtype::F32, None) => Weights::F32(bytes),
+        (Dtype::Bf16, None) => Weights::Bf16(bytes),
+        (Dtype::I8, Some(scales)) => Weights::Int8 { codes: bytes, scales },
         _ => unreachable!("{CHECKED}"),
     };
     let &[rows, cols] = shape.dims() else { unreachable!("{CHECKED}") };
@@ -39,19 +46,20 @@ struct Tensors<'a> {
 }
 
 impl<'a> Tensors<'a> {
-    fn find(&self, role: T) -> (Dtype, &'a Shape, &'a [u8]) {
+    fn find(&self, role: T) -> (&'a PlacedTensor, &'a [u8]) {
         let tensor = self.spine.tensor(role).expect(CHECKED);
-        (tensor.dtype, &tensor.shape, &self.bytes[tensor.place.range()])
+        (tensor, &self.bytes[tensor.place.range()])
     }
 
     fn matrix(&self, role: T) -> Matrix<'a> {
-        let (dtype, shape, bytes) = self.find(role);
-        matrix(dtype, shape, bytes)
+        let (tensor, bytes) = self.find(role);
+        let scales = tensor.scales.map(|place| &self.bytes[place.range()]);
+        matrix(tensor.dtype, &tensor.shape, bytes, scales)
     }
 
     fn vector(&self, role: T) -> Vector<'a> {
-        let (dtype, _, bytes) = self.find(role);
-        vector(dtype, bytes)
+        let (tensor, bytes) = self.find(role);
+        vector(tensor.dtype, bytes)
     }
 
     fn mix(&self, norm: T, proj: T) -> ResidualMix<'a> {
@@ -130,7 +138,8 @@ pub(super) fn tail<'a>(tensors: [&SpanTensor; 3], bytes: [&'a [u8]; 3]) -> TailV
 
 /// The output head.
 pub(super) fn head<'a>(tensor: &SpanTensor, bytes: &'a [u8]) -> Matrix<'a> {
-    matrix(tensor.dtype, &tensor.shape, bytes)
+    let scales = tensor.scales.map(|place| &bytes[place.range()]);
+    matrix(tensor.dtype, &tensor.shape, &bytes[tensor.elements().range()], scales)
 }
 
 /// A routed expert.

@@ -7,12 +7,12 @@
 mod memory;
 
 use deltafin_engine::{
-    Engine, EngineOptions, IoMode, IsaKind, Layout, ModelSpec, Session, StreamedWeights,
+    Engine, EngineOptions, IoMode, IsaKind, Layout, ModelSpec, Recipe, Session, StreamedWeights,
 };
 use deltafin_kernels::Isa;
 use deltafin_model::Weights;
 use deltafin_store::Checkpoint;
-use deltafin_testkit::{DemoGolden, Golden, Shuffled, open};
+use deltafin_testkit::{DemoGolden, Golden, Shuffled, open, open_as, open_packed};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
@@ -72,8 +72,7 @@ pub(crate) struct Model {
 }
 
 /// With everything in memory.
-pub(crate) fn load(checkpoint: &str) -> Model {
-    let checkpoint = open(checkpoint);
+pub(crate) fn load(checkpoint: Checkpoint) -> Model {
     let layout = Layout::everything(checkpoint.spec());
     load_as(checkpoint, layout, IoMode::Auto)
 }
@@ -126,14 +125,21 @@ fn settings() -> Vec<Setting> {
     all
 }
 
-fn check(checkpoint: &str, prompt: &[u32]) {
-    let model = load(checkpoint);
-    let reference = Setting { isa: IsaKind::Scalar, threads: 1, feed: Feed::Whole, shuffle: false };
-    let wanted = run(&model, prompt, reference);
+const REFERENCE: Setting =
+    Setting { isa: IsaKind::Scalar, threads: 1, feed: Feed::Whole, shuffle: false };
+
+/// Within each recipe all settings agree; between recipes the text may differ.
+fn check(name: &str, prompt: &[u32]) {
+    check_as(name, load(open(name)), prompt);
+    check_as(&format!("{name} as int8"), load(open_as(name, Recipe::Int8)), prompt);
+}
+
+fn check_as(name: &str, model: Model, prompt: &[u32]) {
+    let wanted = run(&model, prompt, REFERENCE);
     for setting in settings() {
         let got = run(&model, prompt, setting);
-        assert_eq!(got.ids, wanted.ids, "{checkpoint} {setting:?}");
-        assert!(got == wanted, "{checkpoint} {setting:?}: logits differ in their bits");
+        assert_eq!(got.ids, wanted.ids, "{name} {setting:?}");
+        assert!(got == wanted, "{name} {setting:?}: logits differ in their bits");
     }
 }
 
@@ -157,4 +163,34 @@ fn the_demo_model_is_one_text() {
     let golden = DemoGolden::load();
     let longest = golden.prompts.iter().max_by_key(|p| p.ids.len()).unwrap();
     check("demo", &longest.ids);
+}
+
+/// A spine in files of its own, with scales beside its matrices, is streamed like any other.
+#[test]
+fn a_packed_spine_is_streamed_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoint = open_packed("k3-micro", Recipe::Int8, folder.path());
+    let prompt = long_prompt(&Golden::load("k3-micro"));
+    let wanted = run(&load(checkpoint.clone()), &prompt, REFERENCE);
+    let largest = deltafin_stream::largest_unit_room(&checkpoint.catalog);
+    for mode in [IoMode::Auto, IoMode::Direct, IoMode::Buffered] {
+        for units in [1, 3] {
+            let everything = Layout::everything(checkpoint.spec());
+            let resident = vec![false; everything.resident.len()];
+            let layout = Layout { resident, stream_bytes: units * largest, ..everything };
+            let model = load_as(checkpoint.clone(), layout, mode);
+            assert!(run(&model, &prompt, REFERENCE) == wanted, "{mode:?}, {units} units");
+        }
+    }
+}
+
+/// Packing moves bytes and changes none; quantising changes the logits, so that it is known to be in
+/// use where its own tests pass.
+#[test]
+fn a_packed_spine_is_the_released_one_and_a_quantised_one_is_not() {
+    let prompt = long_prompt(&Golden::load("k3-micro"));
+    let released = run(&load(open("k3-micro")), &prompt, REFERENCE);
+    let run_as = |recipe| run(&load(open_as("k3-micro", recipe)), &prompt, REFERENCE);
+    assert!(run_as(Recipe::Bf16) == released);
+    assert!(run_as(Recipe::Int8) != released);
 }

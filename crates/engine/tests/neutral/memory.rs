@@ -83,7 +83,7 @@ fn layouts(spec: &ModelSpec, largest_unit: usize) -> Vec<Layout> {
 fn check_layouts(name: &str) {
     let prompt = long_prompt(&Golden::load(name));
     let (isa, threads, feed) = (Isa::best().kind(), 2, Feed::Chunks(48));
-    let wanted = run(&load(name), &prompt, Setting { isa, threads, feed, shuffle: false });
+    let wanted = run(&load(open(name)), &prompt, Setting { isa, threads, feed, shuffle: false });
     let checkpoint = open(name);
     let layouts = layouts(checkpoint.spec(), largest_unit_room(&checkpoint.catalog));
     let sources = sources(&checkpoint);

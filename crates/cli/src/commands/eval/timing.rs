@@ -34,7 +34,7 @@ impl Timing {
             tokens_per_second: tokens as f64 / seconds,
             peak_memory_bytes: peak_memory_bytes(),
             weights: loaded.engine.weights_in(),
-            recipe: loaded.engine.recipe(),
+            recipe: loaded.engine.recipe().name(),
             device: "cpu",
             isa: loaded.engine.isa().name(),
             threads: loaded.engine.threads(),

@@ -1,0 +1,172 @@
+//! The folder a pack is made in: who may write there, and what is already done.
+//!
+//! Every file is written under a name that ends in `.part` and gets its own when it is whole and on
+//! the drive. `manifest.json.part` lists the files that are; `manifest.json`, which makes it a
+//! pack, comes last. So whenever a conversion ends, by whatever means, the folder says what is done.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use deltafin_checkpoint::pack::{
+    ChunkHasher, Digest, MANIFEST, Manifest, PackError, PackFile, PackPart,
+};
+
+use crate::ConvertError;
+use crate::disk::{Disk, Output as _};
+
+/// Ends the names of files in the making.
+const PART: &str = ".part";
+/// Holds the number of the process that converts, for others to tell.
+const HOLDER: &str = "converting";
+/// Bytes read at once to prove a file.
+const PROOF_BYTES: usize = 1 << 20;
+
+/// A folder that this process alone writes a pack into.
+pub(crate) struct Target<'d, D> {
+    disk: &'d D,
+    dir: PathBuf,
+    /// Holds the lock of the folder, which ends with this process however that ends.
+    _lock: File,
+}
+
+impl<'d, D: Disk> Target<'d, D> {
+    /// Makes the folder, if need be, and keeps others out.
+    pub(crate) fn open(disk: &'d D, dir: &Path) -> Result<Target<'d, D>, ConvertError> {
+        let create = |reason| ConvertError::Create { path: dir.to_owned(), reason };
+        disk.create_dir(dir).map_err(create)?;
+        let lock = File::open(dir).map_err(create)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(ConvertError::Busy { path: dir.to_owned(), holder: holder(dir) });
+            }
+            Err(TryLockError::Error(reason)) => {
+                return Err(ConvertError::Lock { path: dir.to_owned(), reason });
+            }
+        }
+        // For the words of a refusal only: the lock is what counts.
+        let _ = fs::write(dir.join(HOLDER), std::process::id().to_string());
+        Ok(Target { disk, dir: dir.to_owned(), _lock: lock })
+    }
+
+    /// The folder.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where a part's file is, or will be.
+    pub(crate) fn path(&self, part: PackPart) -> PathBuf {
+        self.dir.join(part.file_name())
+    }
+
+    /// What the folder says is done. Nothing where it says nothing that can be read: then all is
+    /// made again.
+    pub(crate) fn done(&self) -> Result<Option<Manifest>, ConvertError> {
+        let names = [MANIFEST.to_owned(), partial(MANIFEST)];
+        for path in names.map(|name| self.dir.join(name)) {
+            let Ok(bytes) = fs::read(&path) else { continue };
+            match Manifest::parse(&bytes) {
+                Ok(manifest) => return Ok(Some(manifest)),
+                Err(error @ (PackError::Version { .. } | PackError::Recipe { .. })) => {
+                    return Err(ConvertError::Foreign { path, error: Box::new(error) });
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a file is there with every byte that was written.
+    pub(crate) fn proves(&self, file: &PackFile) -> bool {
+        digests(&self.path(file.part))
+            .is_ok_and(|found| found == (file.bytes, file.digests.clone()))
+    }
+
+    /// Takes back the claim to be whole, before anything is changed; what is done stays noted.
+    pub(crate) fn reopen(&self) -> io::Result<()> {
+        let manifest = self.dir.join(MANIFEST);
+        if manifest.exists() {
+            self.disk.rename(&manifest, &self.dir.join(partial(MANIFEST)))?;
+            self.disk.sync_dir(&self.dir)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what a stopped conversion left of a part.
+    pub(crate) fn sweep(&self, part: PackPart) -> io::Result<()> {
+        let path = self.dir.join(partial(&part.file_name()));
+        if path.exists() { self.disk.remove(&path) } else { Ok(()) }
+    }
+
+    /// A file for a part, under its preliminary name.
+    pub(crate) fn create(&self, part: PackPart) -> io::Result<D::File> {
+        self.disk.create(&self.dir.join(partial(&part.file_name())))
+    }
+
+    /// Gives a part's file, which is whole and on the drive, its name.
+    pub(crate) fn keep(&self, part: PackPart) -> io::Result<()> {
+        self.disk.rename(&self.dir.join(partial(&part.file_name())), &self.path(part))?;
+        self.disk.sync_dir(&self.dir)
+    }
+
+    /// Notes what is done.
+    pub(crate) fn note(&self, manifest: &Manifest) -> io::Result<()> {
+        self.replace(&partial(MANIFEST), &manifest.to_json())
+    }
+
+    /// Makes it a pack, if it is none yet, and removes what only a conversion needs.
+    pub(crate) fn finish(&self, manifest: &Manifest) -> io::Result<()> {
+        if !self.dir.join(MANIFEST).exists() {
+            self.replace(MANIFEST, &manifest.to_json())?;
+        }
+        let notes = self.dir.join(partial(MANIFEST));
+        if notes.exists() {
+            self.disk.remove(&notes)?;
+            self.disk.sync_dir(&self.dir)?;
+        }
+        Ok(())
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let new = self.dir.join(format!("{MANIFEST}.new{PART}"));
+        let mut file = self.disk.create(&new)?;
+        file.write(bytes)?;
+        file.sync()?;
+        drop(file);
+        self.disk.rename(&new, &self.dir.join(name))?;
+        self.disk.sync_dir(&self.dir)
+    }
+}
+
+impl<D> Drop for Target<'_, D> {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.dir.join(HOLDER));
+    }
+}
+
+fn partial(name: &str) -> String {
+    format!("{name}{PART}")
+}
+
+/// Who converts into a folder, as far as it says.
+fn holder(dir: &Path) -> Option<u32> {
+    fs::read_to_string(dir.join(HOLDER)).ok()?.trim().parse().ok()
+}
+
+/// The length of a file and the digests of its chunks.
+fn digests(path: &Path) -> io::Result<(u64, Vec<Digest>)> {
+    let mut file = File::open(path)?;
+    let (mut hasher, mut buf, mut bytes) = (ChunkHasher::default(), vec![0; PROOF_BYTES], 0);
+    loop {
+        match file.read(&mut buf) {
+            Ok(0) => return Ok((bytes, hasher.finish())),
+            Ok(got) => {
+                hasher.update(&buf[..got]);
+                bytes += got as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Why a spine cannot be had.
+
+use std::path::PathBuf;
+
+use deltafin_checkpoint::pack::{MANIFEST, PackError};
+use deltafin_checkpoint::{Identity, Recipe};
+use thiserror::Error;
+
+use crate::{OpenError, StoreError};
+
+/// A spine that cannot be had as asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages say what the fields are
+pub enum SpineError {
+    #[error(
+        "{}: there is no {recipe} spine; make it with `deltafin convert --spine {recipe} --model {}`",
+        path.display(), model.display()
+    )]
+    NoPack { path: PathBuf, recipe: Recipe, model: PathBuf },
+    #[error("{source_name}: an {recipe} spine can only lie beside a checkpoint that is a folder")]
+    NoFolder { source_name: String, recipe: Recipe },
+    #[error(
+        "{}: there is no spine pack; give auto, bf16, int8, or the folder of a pack that \
+         `deltafin convert` made", path.display()
+    )]
+    NotAPack { path: PathBuf },
+    #[error("{}: {error}; make the pack again with `deltafin convert`", path.join(MANIFEST).display())]
+    Manifest { path: PathBuf, error: Box<PackError> },
+    #[error(
+        "{}: a spine of recipe {found} where {wanted} is looked for; put it elsewhere and name it \
+         with --spine", path.display()
+    )]
+    OtherRecipe { path: PathBuf, wanted: Recipe, found: Recipe },
+    #[error(
+        "{}: made from another checkpoint ({found}, this one is {wanted}); remove it and run \
+         `deltafin convert` again", path.display()
+    )]
+    Source { path: PathBuf, wanted: Identity, found: Identity },
+    #[error(
+        "{}: {found} bytes, the manifest says {wanted}; `deltafin convert` makes it again",
+        path.display()
+    )]
+    Length { path: PathBuf, wanted: u64, found: u64 },
+    #[error(
+        "{}: damaged between offsets {offset} and {}; `deltafin convert` makes the file again",
+        path.display(), offset + len
+    )]
+    Damaged { path: PathBuf, offset: u64, len: u64 },
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
