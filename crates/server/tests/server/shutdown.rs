@@ -4,14 +4,18 @@ use std::net::TcpStream;
 use std::thread::spawn;
 use std::time::{Duration, Instant};
 
+use deltafin_server::Settings;
 use serde_json::json;
 
-use crate::script::{Act, start};
+use crate::script::{Act, quick, start, start_with};
 use crate::wire::chat;
 
 #[test]
 fn what_runs_may_finish() {
-    let rig = start(&[Act::Wait(150), Act::Say("x"), Act::Stop]);
+    // A grace that a busy machine does not use up: what is tested is that nobody waits for its end.
+    let grace = Duration::from_secs(30);
+    let settings = Settings { shutdown_grace: grace, ..quick() };
+    let rig = start_with(settings, &[Act::Wait(150), Act::Say("x"), Act::Stop]);
     let running = chat(rig.at, json!({ "stream": true }));
     let waiting = chat(rig.at, json!({ "stream": true }));
     let at = rig.at;
@@ -21,7 +25,7 @@ fn what_runs_may_finish() {
     let turned_away = waiting.events();
     assert_eq!(turned_away.last().unwrap()["error"]["code"], "shutting_down");
     ends.join().unwrap();
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() < grace, "{:?}", began.elapsed());
     assert!(TcpStream::connect(at).is_err());
 }
 
@@ -34,5 +38,5 @@ fn what_does_not_finish_is_broken_off_after_the_grace() {
     assert_eq!(running.events().last().unwrap()["error"]["code"], "shutting_down");
     ends.join().unwrap();
     let took = began.elapsed();
-    assert!((Duration::from_millis(290)..Duration::from_secs(2)).contains(&took), "{took:?}");
+    assert!((Duration::from_millis(290)..Duration::from_millis(2900)).contains(&took), "{took:?}");
 }
