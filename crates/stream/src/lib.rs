@@ -2,7 +2,7 @@
 //!
 //! A [`Stream`] hands out the spine units and experts that a forward pass asks for. What stays in
 //! memory, and how much is set aside for what does not, is said by a [`Layout`]; the reads are done
-//! by a [`deltafin_store::Reader`].
+//! by a [`deltafin_store::drive::Reader`].
 //!
 //! ```text
 //! spine(unit) ──► feed   resident units stay once read; the others are read ahead in the order of
