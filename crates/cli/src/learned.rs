@@ -1,6 +1,5 @@
 //! What earlier runs learned about a checkpoint's experts: where it lies, and what it is used for.
 
-use std::env;
 use std::path::PathBuf;
 
 use deltafin_engine::Engine;
@@ -8,6 +7,7 @@ use deltafin_engine::Engine;
 use crate::args::EngineArgs;
 use crate::failure::Failure;
 use crate::terminal;
+use crate::user_folder::user_folder;
 
 /// Goes on from what was learned, where experts have to be read again; keeps those that were asked
 /// to be kept.
@@ -27,10 +27,6 @@ pub(crate) fn apply(engine: &Engine, args: &EngineArgs) -> Result<(), Failure> {
 
 /// One per user.
 fn folder() -> Option<PathBuf> {
-    let directory = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = directory("XDG_STATE_HOME").or_else(|| match env::consts::OS {
-        "macos" => directory("HOME").map(|home| home.join("Library/Application Support")),
-        _ => directory("HOME").map(|home| home.join(".local/state")),
-    });
+    let state = user_folder("XDG_STATE_HOME", ".local/state");
     state.map(|path| path.join("deltafin").join("heat"))
 }

@@ -21,6 +21,7 @@ mod safetensors;
 mod spine;
 mod stats;
 mod terminal;
+mod user_folder;
 
 use std::process::ExitCode;
 

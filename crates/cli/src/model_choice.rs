@@ -1,7 +1,6 @@
 //! Which model a command runs: the one typed, the one in the environment, the one that setup
 //! installed, or the demo inside this program where it carries one.
 
-use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use crate::built_in;
 use crate::failure::Failure;
 use crate::load::read_bounded;
 use crate::terminal;
+use crate::user_folder::user_folder;
 
 /// A model to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,11 +60,7 @@ fn demo() -> Result<Model, Failure> {
 
 /// The file in which setup remembers where it installed, one per user.
 fn remembered_in() -> Option<PathBuf> {
-    let directory = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let configuration = directory("XDG_CONFIG_HOME").or_else(|| match env::consts::OS {
-        "macos" => directory("HOME").map(|home| home.join("Library/Application Support")),
-        _ => directory("HOME").map(|home| home.join(".config")),
-    });
+    let configuration = user_folder("XDG_CONFIG_HOME", ".config");
     configuration.map(|path| path.join("deltafin").join("model"))
 }
 
