@@ -7,6 +7,7 @@ mod packed;
 use deltafin_spec::{ExpertId, FfnKind, LayerId, ModelSpec};
 
 use crate::identity::{Identity, IdentityHasher};
+use crate::pack::Seal;
 use crate::record::{ExpertRecord, ExpertTable, Spine};
 use crate::{ShardId, Span};
 
@@ -42,6 +43,8 @@ pub struct Catalog {
     first_expert: Vec<usize>,
     globals: Globals,
     ignored: Ignored,
+    /// Of the pack's files, in the order of its parts; none of the released tensors.
+    seals: Vec<Seal>,
 }
 
 impl Catalog {
@@ -89,6 +92,12 @@ impl Catalog {
     /// What else the shards hold.
     pub fn ignored(&self) -> Ignored {
         self.ignored
+    }
+
+    /// What the layers' spines, in their order, and then the head are held against once they are
+    /// read. Nothing without a pack: no digest comes with the released weights.
+    pub fn seals(&self) -> &[Seal] {
+        &self.seals
     }
 
     /// Bytes of all shards, headers included.

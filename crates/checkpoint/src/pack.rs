@@ -13,13 +13,14 @@
 //!
 //! A [`Manifest`] that was parsed is sound in itself: places lie inside their files, in order,
 //! aligned and without overlap, and are as long as dtype and shape demand.
-//! [`crate::Catalog::with_pack`] holds it against a model.
+//! [`crate::Catalog::with_pack`] holds it against a model. The files' bytes are held against a [`Seal`].
 
 mod digest;
 mod error;
 mod json;
 mod layout;
 mod part;
+mod seal;
 
 use deltafin_spec::{Dtype, Shape};
 
@@ -30,6 +31,7 @@ pub use digest::{CHUNK_BYTES, ChunkHasher, Digest};
 pub use error::PackError;
 pub use layout::{FILE_ALIGN, PackLayout, TENSOR_ALIGN};
 pub use part::PackPart;
+pub use seal::Seal;
 
 /// The manifest's file name.
 pub const MANIFEST: &str = "manifest.json";

@@ -23,6 +23,11 @@ pub enum StoreError {
     Read { file: String, offset: u64, wanted: u64, reason: String },
     #[error("{file}: cannot be opened again: {reason}; check the drive")]
     Reopen { file: String, reason: String },
+    #[error(
+        "{file}: read twice, and between offsets {offset} and {} not what was written; \
+         `deltafin convert` makes the file again", offset + len
+    )]
+    Damaged { file: String, offset: u64, len: u64 },
     #[error("{file}: {what} changed since it was opened; start again with files at rest")]
     Changed { file: String, what: &'static str },
 }

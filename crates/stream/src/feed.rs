@@ -125,6 +125,12 @@ impl Feed {
         }
     }
 
+    /// Forgets a unit whose bytes are not what they should be.
+    pub(crate) fn reject(&mut self, unit: usize, filled: Filled) {
+        drop(filled);
+        self.units[unit].state = State::Absent;
+    }
+
     pub(crate) fn landed(&mut self, unit: usize, landed: Landed) {
         let state = &mut self.units[unit].state;
         let asked = matches!(state, State::Reading { asked: true, .. });

@@ -25,6 +25,7 @@ mod feed;
 mod heat;
 mod layout;
 mod lease;
+mod seals;
 mod shared;
 mod slots;
 mod stream;

@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use deltafin_checkpoint::{Catalog, Identity};
 use deltafin_spec::{ExpertId, FfnKind, LayerId};
-use deltafin_store::Store;
 use deltafin_store::arena::Arena;
 use deltafin_store::drive::{Filled, IoMode, Reader, ReaderReport, open_reader, room_for};
+use deltafin_store::{Store, StoreError};
 
 use crate::counters::{Counters, Phase};
 use crate::feed::{Asked, Feed};
+use crate::seals::Seals;
 use crate::shared::Shared;
 use crate::slots::{Key, Next, Slots};
 use crate::{Layout, SpineLease, StreamError};
@@ -22,7 +23,9 @@ pub struct Stream {
     layout: Layout,
     /// Whether the router's guesses are of any use.
     guesses: bool,
-    expert_memory: Arc<Arena>,
+    /// What is read into: by units that stay, by those that do not, and by experts.
+    arenas: [Arc<Arena>; 3],
+    seals: Seals,
 }
 
 impl Stream {
@@ -40,9 +43,10 @@ impl Stream {
         let experts = Arena::new(slot_bytes * layout.expert_slots.max(1))?;
         let slabs = (0..layout.expert_slots.max(1)).filter_map(|_| experts.take(slot_bytes));
         let slots = Slots::new(&catalog, &layout, slabs.collect());
-        let expert_memory = Arc::clone(&experts);
+        let arenas = [&stay, &pass, &experts].map(Arc::clone);
         let units = unit_pieces(&catalog).zip(layout.resident.iter().copied());
         let feed = Feed::new(units, Arc::clone(&stay), Arc::clone(&pass));
+        let seals = Seals::new(Arc::clone(&catalog), Arc::clone(&store));
         let shared = Arc::new(Shared::new(catalog, feed, slots));
         // Memory that the kernel keeps at hand is resident at once and cannot be given back: only what
         // is read into all the time is worth that.
@@ -52,12 +56,17 @@ impl Stream {
         let all = Layout::everything(shared.catalog.spec()).expert_slots;
         let guesses =
             layout.prefetch.follows_the_router() && !(layout.cache && layout.expert_slots >= all);
-        Ok(Stream { shared, reader, layout, guesses, expert_memory })
+        Ok(Stream { shared, reader, layout, guesses, arenas, seals })
     }
 
     /// How memory is divided.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// The memory that is read into: by units that stay, by those that do not, and by experts.
+    pub fn arenas(&self) -> &[Arc<Arena>] {
+        &self.arenas
     }
 
     /// What was used, read and waited for so far.
@@ -107,7 +116,8 @@ impl Stream {
         table.shrink(slots.max(least), &mut io);
         let left = table.alive();
         drop(state);
-        self.expert_memory.release_free();
+        let [_, _, experts] = &self.arenas;
+        experts.release_free();
         left
     }
 
@@ -201,13 +211,39 @@ impl Stream {
         }
     }
 
-    fn unit(&self, unit: usize) -> Result<SpineLease<'_>, deltafin_store::StoreError> {
+    /// A unit; one whose bytes are not what they should be is read once more.
+    fn unit(&self, unit: usize) -> Result<SpineLease<'_>, StoreError> {
+        let mut tries = 1;
+        loop {
+            let filled = self.wait_for(unit)?;
+            let Err(error) = self.check(unit, &filled) else {
+                return Ok(SpineLease { stream: self, unit, filled: Some(filled), uses: true });
+            };
+            self.shared.lock().feed.reject(unit, filled);
+            if tries == 2 {
+                return Err(error);
+            }
+            tries += 1;
+        }
+    }
+
+    fn check(&self, unit: usize, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.seals.is_settled(unit) {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let checked = self.seals.check(unit, bytes);
+        let mut state = self.shared.lock();
+        let phase = state.phase;
+        state.counters.of(phase).spine_wait += start.elapsed();
+        checked
+    }
+
+    fn wait_for(&self, unit: usize) -> Result<Filled, StoreError> {
         let mut state = self.shared.lock();
         loop {
             match state.feed.ask(unit, &*self.reader) {
-                Asked::Ready(filled) => {
-                    return Ok(SpineLease { stream: self, unit, filled: Some(filled), uses: true });
-                }
+                Asked::Ready(filled) => return Ok(filled),
                 Asked::Failed(error) => return Err(error),
                 Asked::Wait => {
                     let start = Instant::now();

@@ -1,7 +1,8 @@
 //! A store that fails as drives and networks do, the same way every time.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub enum Fault {
     /// One bit is not what it was, and nothing says so. A store without digests cannot tell: what
     /// is computed from it is other than it should be. Only for tests of what does tell.
     FlippedBit,
+    /// As [`Fault::FlippedBit`]; the same read is right when it is asked for again.
+    FlippedOnce,
 }
 
 impl Fault {
@@ -52,7 +55,9 @@ pub struct FaultyStore {
     inner: Arc<dyn Store>,
     fault: Fault,
     hits: Hits,
-    failed: Mutex<HashSet<Span>>,
+    shards: Range<usize>,
+    is_well: AtomicBool,
+    hit_before: Mutex<HashSet<Span>>,
     struck: AtomicU64,
 }
 
@@ -63,7 +68,23 @@ impl FaultyStore {
     /// If `hits.every` is 0.
     pub fn new(inner: Arc<dyn Store>, fault: Fault, hits: Hits) -> FaultyStore {
         assert!(hits.every > 0, "one of no reads");
-        FaultyStore { inner, fault, hits, failed: Mutex::default(), struck: AtomicU64::new(0) }
+        let (is_well, hit_before, struck) = Default::default();
+        FaultyStore { inner, fault, hits, shards: 0..usize::MAX, is_well, hit_before, struck }
+    }
+
+    /// The fault is in reads of these shards only.
+    pub fn within(self, shards: Range<usize>) -> FaultyStore {
+        FaultyStore { shards, ..self }
+    }
+
+    /// From here on nothing goes wrong, as when a cable is plugged in again.
+    pub fn heal(&self) {
+        self.is_well.store(true, Ordering::Relaxed);
+    }
+
+    /// From here on reads go wrong again.
+    pub fn fall_ill(&self) {
+        self.is_well.store(false, Ordering::Relaxed);
     }
 
     /// How often the fault has struck, so that a test can know that it has tested something.
@@ -78,7 +99,10 @@ impl FaultyStore {
     }
 
     fn is_hit(&self, span: Span) -> bool {
-        span.len() > 0 && self.lot(span).is_multiple_of(self.hits.every)
+        let is_meant = self.shards.contains(&span.shard().index()) && span.len() > 0;
+        is_meant
+            && !self.is_well.load(Ordering::Relaxed)
+            && self.lot(span).is_multiple_of(self.hits.every)
     }
 
     fn strike(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
@@ -93,8 +117,7 @@ impl FaultyStore {
                 return Err(self.end(span, lot % span.len()));
             }
             Fault::FailsOnce => {
-                let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-                if failed.insert(span) {
+                if self.is_first(span) {
                     self.count();
                     return Err(self.bad_sector(span));
                 }
@@ -108,18 +131,26 @@ impl FaultyStore {
                 let reason = "No such file or directory (os error 2)".to_owned();
                 return Err(StoreError::Reopen { file: self.file_name(span), reason });
             }
-            Fault::FlippedBit => {}
+            Fault::FlippedBit | Fault::FlippedOnce => {}
         }
         self.inner.read_exact(span, buf)?;
         match self.fault {
             Fault::Late(_) => self.count(),
-            Fault::FlippedBit => {
-                self.count();
-                buf[(lot / 8 % span.len()) as usize] ^= 1 << (lot % 8);
-            }
+            Fault::FlippedBit => self.flip(lot, buf),
+            Fault::FlippedOnce if self.is_first(span) => self.flip(lot, buf),
             _ => {}
         }
         Ok(())
+    }
+
+    fn flip(&self, lot: u64, buf: &mut [u8]) {
+        self.count();
+        buf[lot as usize / 8 % buf.len()] ^= 1 << (lot % 8);
+    }
+
+    /// Whether this span is hit for the first time.
+    fn is_first(&self, span: Span) -> bool {
+        self.hit_before.lock().unwrap_or_else(PoisonError::into_inner).insert(span)
     }
 
     fn count(&self) {

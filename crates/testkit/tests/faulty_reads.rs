@@ -131,6 +131,21 @@ fn each_fault_does_what_it_says() {
     assert_eq!(bytes_of(&store(Fault::Late(Duration::from_millis(1))), place).unwrap(), right);
 
     let flipped = bytes_of(&store(Fault::FlippedBit), place).unwrap();
+    let flipped_once = store(Fault::FlippedOnce);
+    assert_ne!(bytes_of(&flipped_once, place).unwrap(), right);
+    assert_eq!(bytes_of(&flipped_once, place).unwrap(), right);
     let differing: u32 = flipped.iter().zip(&right).map(|(a, b)| (a ^ b).count_ones()).sum();
     assert_eq!(differing, 1);
+}
+
+#[test]
+fn a_fault_keeps_to_its_shards_and_to_its_time() {
+    let all = Hits { seed: 5, every: 1 };
+    let store = FaultyStore::new(memory(), Fault::Short, all);
+    let place = span(100, 1000);
+    store.heal();
+    assert!(bytes_of(&store, place).is_ok());
+    store.fall_ill();
+    assert!(bytes_of(&store, place).is_err());
+    assert!(bytes_of(&store.within(1..2), place).is_ok());
 }

@@ -279,6 +279,7 @@ impl<'c> CatalogBuilder<'c> {
             first_expert,
             globals,
             ignored: self.ignored,
+            seals: Vec::new(),
         }
     }
 }
@@ -310,6 +311,7 @@ fn build_globals(spec: &ModelSpec, next: &mut impl FnMut() -> Span) -> Globals {
         shape: role.shape(spec),
         span: next(),
         scales: None,
+        digest: None,
     };
     Globals {
         embed: RowTable::new(tensor(GlobalTensor::Embed)),

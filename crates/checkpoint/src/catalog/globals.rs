@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use deltafin_spec::{Dtype, GlobalTensor, Shape};
 
+use crate::pack::Digest;
 use crate::{Record, Span, TensorPlace};
 
 /// A tensor that is read by itself.
@@ -20,6 +21,8 @@ pub struct SpanTensor {
     /// Where in the span the scales of its rows lie, one half-precision float each; a tensor of
     /// signed bytes alone has them.
     pub scales: Option<TensorPlace>,
+    /// What its bytes are held against; small tensors of a pack alone have it.
+    pub digest: Option<Digest>,
 }
 
 impl SpanTensor {

@@ -4,7 +4,7 @@ use deltafin_spec::{Dtype, GlobalTensor, ModelSpec, Shape, SpineTensor, TensorId
 
 use super::{Catalog, Globals, RowTable, Shard, SpanTensor};
 use crate::json::quote;
-use crate::pack::{Manifest, PackError, PackFile, PackPart, PackTensor};
+use crate::pack::{Manifest, PackError, PackFile, PackPart, PackTensor, Seal};
 use crate::record::{PlacedTensor, Spine, TensorPlace};
 use crate::{Recipe, ShardId, Span};
 
@@ -13,7 +13,7 @@ impl Catalog {
     /// them. The pack's files follow the shards, in the manifest's order. That the pack was made
     /// from this checkpoint, and that its files are as long as it says, is for others to see.
     pub fn with_pack(&self, manifest: &Manifest) -> Result<Catalog, PackError> {
-        let mut catalog = self.clone();
+        let mut catalog = Catalog { seals: Vec::new(), ..self.clone() };
         let mut files = manifest.files.iter();
         for part in PackPart::all(&self.spec) {
             let missing = || PackError::MissingPart { part: part.to_string() };
@@ -23,10 +23,17 @@ impl Catalog {
             }
             let shard = ShardId::new(catalog.shards.len() as u32);
             let packed = Packed { released: self, recipe: manifest.recipe, file, shard };
-            match part {
-                PackPart::Layer(layer) => catalog.spines[layer.index()] = packed.spine()?,
-                PackPart::Head => catalog.globals = packed.globals()?,
-            }
+            let used = match part {
+                PackPart::Layer(layer) => {
+                    catalog.spines[layer.index()] = packed.spine()?;
+                    packed.span(0, catalog.spine(layer).record().len())?
+                }
+                PackPart::Head => {
+                    catalog.globals = packed.globals()?;
+                    catalog.globals.head.tensor().span
+                }
+            };
+            catalog.seals.push(Seal::new(used, file.bytes, &file.digests));
             catalog.shards.push(Shard { name: part.file_name(), len: file.bytes });
         }
         files.next().map_or(Ok(catalog), |file| Err(foreign(file)))
@@ -151,6 +158,7 @@ impl Packed<'_> {
             scales: tensor
                 .scales
                 .map(|scales| TensorPlace { offset: scales.offset - first, len: scales.len }),
+            digest: tensor.digest,
         })
     }
 

@@ -15,6 +15,15 @@ impl Digest {
         Digest(*blake3::hash(chunk).as_bytes())
     }
 
+    /// The digest of a chunk that comes in parts.
+    pub(super) fn of_parts<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Digest {
+        let mut hasher = blake3::Hasher::new();
+        parts.for_each(|part| {
+            hasher.update(part);
+        });
+        Digest(*hasher.finalize().as_bytes())
+    }
+
     /// The digest that is written with these 64 lower-case hexadecimal digits.
     pub fn parse(hex: &str) -> Option<Digest> {
         let digits = hex.as_bytes();

@@ -4,6 +4,7 @@ mod heat;
 mod views;
 
 use deltafin_budget::{Level, Pressure};
+use deltafin_checkpoint::pack::Digest;
 use deltafin_checkpoint::{SpanTensor, Spine};
 use deltafin_kernels::Matrix;
 use deltafin_model::{Expert, Head, Layer, LayerView, Lease, PassPlan, Tail, TailView, Weights};
@@ -99,8 +100,15 @@ impl Drop for StreamedWeights {
 
 fn read_whole(store: &dyn Store, tensor: &SpanTensor) -> Result<Box<[u8]>, StoreError> {
     let mut bytes = vec![0; tensor.span.len() as usize].into_boxed_slice();
-    read_record(store, tensor.record(), &mut bytes)?;
-    Ok(bytes)
+    for _ in 0..2 {
+        read_record(store, tensor.record(), &mut bytes)?;
+        if tensor.digest.is_none_or(|digest| digest == Digest::of(&bytes)) {
+            return Ok(bytes);
+        }
+    }
+    let (offset, len) = (tensor.span.offset(), tensor.span.len());
+    let file = store.shards()[tensor.span.shard().index()].name.clone();
+    Err(StoreError::Damaged { file, offset, len })
 }
 
 /// Mix norm, mix projection and norm.
