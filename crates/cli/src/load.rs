@@ -60,6 +60,17 @@ impl Loaded {
         checkpoint: Checkpoint,
         args: &EngineArgs,
     ) -> Result<Loaded, Failure> {
+        let loaded = Loaded::unlearned(model, checkpoint, args)?;
+        learned::apply(&loaded.engine, args)?;
+        Ok(loaded)
+    }
+
+    /// As [`Loaded::of`], without what earlier runs learned and without teaching later ones.
+    pub(crate) fn unlearned(
+        model: Model,
+        checkpoint: Checkpoint,
+        args: &EngineArgs,
+    ) -> Result<Loaded, Failure> {
         // Before weights are read, which may take minutes.
         args.isa().map(Isa::new).transpose().map_err(EngineError::from)?;
         checkpoint.notices.iter().for_each(|notice| terminal::say(notice));
@@ -69,7 +80,6 @@ impl Loaded {
         let tokenizer = tokenizer.filter(|_| misfit.is_none());
         let loading = ProgressLine::standing(Terminal::detect(), &format!("loading {model}"));
         let engine = Engine::open(checkpoint, options(args))?;
-        learned::apply(&engine, args)?;
         drop(loading);
         moved::say_how_drives_are_read(&engine);
         let vocab = u32::try_from(engine.spec().vocab).unwrap_or(u32::MAX);

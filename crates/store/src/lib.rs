@@ -11,13 +11,14 @@
 //!
 //! [`drive`] reads records of a store into memory of an [`arena`], in the order of their urgency
 //! and past the page cache where the drive is capable of it.
-#![deny(unsafe_code)] // allowed where memory is mapped and lent: `arena`, `drive/uring`
+#![deny(unsafe_code)] // allowed where memory is mapped and lent: `arena`, `drive/uring`; and to ask a kernel: `kernel_count`
 
 pub mod arena;
 mod checkpoint;
 pub mod drive;
 mod error;
 mod folder;
+pub mod kernel_count;
 mod local;
 mod memory;
 mod open;

@@ -1,10 +1,14 @@
 //! `bench`: how fast this machine is.
 
+mod arms;
+
 use clap::{Args, Subcommand, ValueEnum};
 use deltafin_measure::{MOST_ROWS, MOST_SECONDS};
 
+pub(crate) use self::arms::{Arm, BenchArms, BenchOnce, ONCE, Phase};
 use super::engine::EngineArgs;
 use super::size::Bounded;
+use super::{Command, Usage};
 
 /// Measure this machine
 #[derive(Args, Debug)]
@@ -35,6 +39,10 @@ enum BenchTyped {
         #[command(flatten)]
         engine: EngineArgs,
     },
+    Decode(arms::DecodeArgs),
+    Prefill(arms::PrefillArgs),
+    #[command(hide = true)]
+    Once(arms::OnceArgs),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -63,14 +71,20 @@ pub(crate) struct BenchKernels {
 }
 
 impl BenchArgs {
-    pub(super) fn meaning(self) -> BenchKernels {
-        let BenchTyped::Kernels { kernel, rows, seconds, engine } = self.command;
-        BenchKernels {
-            names: kernel.into_iter().map(|kernel| kernel.name().to_owned()).collect(),
-            rows: rows.into_iter().map(|rows| rows.0.get()).collect(),
-            seconds: seconds.0.get() as f64,
-            engine,
-        }
+    pub(super) fn meaning(self) -> Result<Command, Usage> {
+        Ok(match self.command {
+            BenchTyped::Kernels { kernel, rows, seconds, engine } => {
+                Command::BenchKernels(BenchKernels {
+                    names: kernel.into_iter().map(|kernel| kernel.name().to_owned()).collect(),
+                    rows: rows.into_iter().map(|rows| rows.0.get()).collect(),
+                    seconds: seconds.0.get() as f64,
+                    engine,
+                })
+            }
+            BenchTyped::Decode(args) => Command::BenchArms(args.meaning()?),
+            BenchTyped::Prefill(args) => Command::BenchArms(args.meaning()?),
+            BenchTyped::Once(args) => Command::BenchOnce(Box::new(args.meaning())),
+        })
     }
 }
 

@@ -23,7 +23,7 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 
 use crate::built_in;
 
-pub(crate) use bench::BenchKernels;
+pub(crate) use bench::{Arm, BenchArms, BenchKernels, BenchOnce, ONCE, Phase};
 pub(crate) use chat::{Chat, Style};
 pub(crate) use convert::Convert;
 pub(crate) use engine::{EngineArgs, ModelArg};
@@ -115,6 +115,10 @@ pub(crate) enum Command {
     Plan(Box<Plan>),
     /// Speed of the kernels.
     BenchKernels(BenchKernels),
+    /// Speed of generating, arm against arm.
+    BenchArms(BenchArms),
+    /// One run of one arm.
+    BenchOnce(Box<BenchOnce>),
     /// A synthetic checkpoint.
     Synth(Synth),
     /// The manual page.
@@ -184,7 +188,7 @@ impl Typed {
             Typed::Convert(args) => Command::Convert(args.meaning()),
             Typed::Eval(args) => Command::Eval(args.meaning(given)?),
             Typed::Plan(args) => Command::Plan(Box::new(args.meaning(given)?)),
-            Typed::Bench(args) => Command::BenchKernels(args.meaning()),
+            Typed::Bench(args) => args.meaning()?,
             Typed::Synth(args) => Command::Synth(args.meaning()),
             Typed::Man => Command::Man,
             Typed::Completions { shell } => Command::Completions(shell),

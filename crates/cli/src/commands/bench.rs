@@ -1,12 +1,23 @@
-//! `bench kernels`: how near the kernels come to what this machine can do.
+//! `bench`: kernels beside what this machine can do, and engines beside each other.
+
+mod arms;
+mod counters;
+mod measured;
+mod once;
+mod oracle;
+mod page_cache;
+mod prompt;
+mod report;
 
 use deltafin_measure::{KernelLine, KernelReport, Options};
 
+pub(crate) use self::arms::arms;
+pub(crate) use self::once::once;
 use crate::args::BenchKernels;
 use crate::failure::Failure;
 use crate::terminal::{self, ProgressLine, Terminal};
 
-/// Does it.
+/// Measures the kernels.
 pub(crate) fn kernels(asked: &BenchKernels) -> Result<(), Failure> {
     for flag in asked.engine.idle_without_model() {
         terminal::note(&format!("deltafin: {flag} has no effect here: no model is loaded"));

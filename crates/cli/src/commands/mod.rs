@@ -28,6 +28,8 @@ pub(crate) fn run(command: Command, given: Given) -> Result<(), Failure> {
         Command::Convert(convert) => convert::convert(&convert, given),
         Command::Eval(eval) => eval::eval(eval, given),
         Command::Plan(asked) => plan::plan(&asked, given),
+        Command::BenchArms(arms) => bench::arms(arms, given),
+        Command::BenchOnce(once) => bench::once(&once, given),
         Command::BenchKernels(engine) => bench::kernels(&engine),
         Command::Synth(synth) => synth::synth(&synth),
         Command::Man => manual_page(),

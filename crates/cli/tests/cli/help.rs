@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::program::{command, deltafin, ran};
 
 /// The commands with a help page.
-const PAGES: [&[&str]; 17] = [
+const PAGES: [&[&str]; 19] = [
     &[],
     &["run"],
     &["chat"],
@@ -20,6 +20,8 @@ const PAGES: [&[&str]; 17] = [
     &["plan"],
     &["bench"],
     &["bench", "kernels"],
+    &["bench", "decode"],
+    &["bench", "prefill"],
     &["synth"],
     &["completions"],
     &["man"],

@@ -1,5 +1,6 @@
 //! The program as a user meets it: arguments in, streams and exit codes out.
 
+mod bench;
 mod chat;
 mod convert;
 mod eval;

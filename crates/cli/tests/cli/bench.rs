@@ -1,0 +1,67 @@
+//! `bench decode` and `bench prefill`, on the small models.
+
+use crate::program::{deltafin, fixture};
+
+#[test]
+fn arms_are_measured_in_turns_and_agree() {
+    let model = fixture("k3-micro");
+    let few = "few: --threads 1 --isa scalar";
+    let args = ["bench", "decode", "--model", &model, "--arm", few, "--arm", "all:", "--json"];
+    let sizes = ["--rounds", "2", "--prompt", "5", "--tokens", "4"];
+    let report = deltafin(&[&args[..], &sizes].concat()).json();
+    assert_eq!(report["measured"], "decode");
+    let arms = report["arms"].as_array().expect("arms");
+    assert_eq!(arms.len(), 2);
+    assert_eq!(arms[0]["name"], "few");
+    assert_eq!(arms[0]["flags"], "--threads 1 --isa scalar");
+    assert_eq!(arms[0]["cold"]["of_first_arm"]["median"], 1.0);
+    for arm in arms {
+        assert!(arm["peak_memory_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{arm}");
+        for state in ["cold", "warm"] {
+            let counted = arm[state]["storage_bytes_per_token"]["median"].as_f64();
+            assert!(
+                counted.is_some_and(|bytes| bytes >= 0.0) || !cfg!(target_os = "linux"),
+                "{arm}"
+            );
+            let seconds = &arm[state]["seconds_per_token"];
+            let number = |name: &str| seconds[name].as_f64().expect("a number");
+            assert!(0.0 < number("min") && number("min") <= number("median"), "{arm}");
+            assert!(number("median") <= number("max"), "{arm}");
+        }
+    }
+}
+
+#[test]
+fn a_table_is_printed_for_people() {
+    let args = ["bench", "prefill", "--model", "demo", "--rounds", "1", "--prompt", "9"];
+    let table = deltafin(&args).ok();
+    for word in ["prefill", "prompt 9", "default  cold", "warm", "the same ids"] {
+        assert!(table.contains(word), "{word} in {table}");
+    }
+}
+
+#[test]
+fn misuse_is_refused_before_any_run() {
+    for (flags, named) in [
+        (&["--arm", "no colon"][..], "colon"),
+        (&["--arm", "a: --frobnicate"], "arm 'a'"),
+        (&["--arm", "a: --model demo"], "--model"),
+        (&["--arm", "a:", "--arm", "a: --threads 1"], "two arms"),
+        (&["--arm", "a: --pin 1G"], "--pin"),
+        (&["--arm", "a: --json"], "--json"),
+        (&["--every", "--pin=1G"], "--pin"),
+        (&["--every", "--threads 0"], "--threads"),
+        (&["--tokens", "1"], "--tokens"),
+        (&["--rounds", "0"], "--rounds"),
+    ] {
+        let said = deltafin(&[&["bench", "decode", "--model", "demo"], flags].concat()).usage();
+        assert!(said.contains(named), "{flags:?}: {said}");
+    }
+}
+
+#[test]
+fn a_run_that_fails_is_named() {
+    let tight = ["bench", "decode", "--model", "demo", "--arm", "tight: --context 4"];
+    let line = deltafin(&tight).refusal();
+    assert!(line.contains("arm 'tight'") && line.contains("context"), "{line}");
+}
