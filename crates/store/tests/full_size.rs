@@ -16,13 +16,13 @@ use std::time::Instant;
 use deltafin_checkpoint::Span;
 use deltafin_spec::{ExpertId, ExpertTensor, LayerId, ModelSpec, SpineTensor};
 use deltafin_store::{open_dir, read_record, read_row};
-use deltafin_synth::{Content, Dimensions, Ended, Plan, Preset};
+use deltafin_synth::{Content, Dimensions, Ended, Plan, Preset, Routing};
 
 const CHILD: &str = "DELTAFIN_TEST_OPEN_CHILD";
 const PEAK_LIMIT_KB: u64 = 300 * 1024;
 
 fn write_k3(dir: &Path) {
-    let plan = Plan::new(&Dimensions::of(Preset::K3), 1).unwrap();
+    let plan = Plan::new(&Dimensions::of(Preset::K3), Routing::EVEN, 1).unwrap();
     let shards = plan.shards();
     assert_eq!(shards.len(), 96);
     assert_eq!(shards.iter().map(|shard| shard.tensors.len()).sum::<usize>(), 497_220);

@@ -1,25 +1,30 @@
 //! Synthetic checkpoints in the released layout, for measuring and testing without 1.56 TB.
 //!
-//! [`Dimensions`] choose a model; [`Plan`] knows its shards; [`Plan::write`] makes them: real names,
-//! headers, index and configuration around seeded random weights of realistic magnitudes, or around
-//! holes. The same dimensions and seed give the same bytes on every machine. A shard gets its name
-//! when it is complete, and what this call wrote is removed when it fails or is stopped.
+//! [`Dimensions`] choose a model and [`Routing`] how its router chooses; [`Plan`] knows its shards;
+//! [`Plan::write`] makes them: real names, headers, index and configuration around seeded random weights
+//! of realistic magnitudes, or around holes. The same dimensions, routing and seed give the same bytes on
+//! every machine. A shard gets its name when it is complete, and what this call wrote is removed when it
+//! fails or is stopped.
 #![forbid(unsafe_code)]
 
 mod dimensions;
+mod draw;
 mod error;
 mod fill;
-mod normal;
 mod random;
 mod recipe;
+pub mod routes;
+mod routing;
 mod vision;
 mod write;
 
 use deltafin_checkpoint::write::{self as layout, PlannedShard};
 use deltafin_spec::{ModelSpec, SpecError};
+use routing::Wiring;
 
 pub use dimensions::{Dimensions, Preset};
 pub use error::SynthError;
+pub use routing::Routing;
 pub use write::{Content, Ended, Progress};
 
 /// Special ids end where the vocabulary does, as in the release: the one that ends a message is this
@@ -31,19 +36,21 @@ const END_OF_MESSAGE_FROM_END: usize = 254;
 pub struct Plan {
     spec: ModelSpec,
     shards: Vec<PlannedShard>,
+    wiring: Wiring,
     seed: u64,
 }
 
 impl Plan {
     /// Plans the checkpoint of a seed.
-    pub fn new(dimensions: &Dimensions, seed: u64) -> Result<Plan, SpecError> {
+    pub fn new(dimensions: &Dimensions, routing: Routing, seed: u64) -> Result<Plan, SpecError> {
         let spec = dimensions.spec()?;
         let extra = match dimensions.preset {
             Preset::K3 => vision::shards(),
             Preset::Slice | Preset::Tiny => Vec::new(),
         };
         let shards = layout::layout(&spec, &extra);
-        Ok(Plan { spec, shards, seed })
+        let wiring = Wiring::new(routing, &spec);
+        Ok(Plan { spec, shards, wiring, seed })
     }
 
     /// The dimensions.

@@ -23,11 +23,6 @@ impl Words {
         self.counter = self.counter.wrapping_add(STEP);
         mix(self.counter)
     }
-
-    /// A number in `[0, 1)`, of 24 bits, which f32 holds exactly.
-    pub(crate) fn unit(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1 << 24) as f32
-    }
 }
 
 #[inline]
@@ -56,14 +51,5 @@ mod tests {
         let mut words = Words::new(1, "language_model.model.norm.weight");
         let first = [3_625_212_399_493_584_156, 2_516_561_979_708_291_759];
         assert_eq!([words.next(), words.next()], first);
-    }
-
-    #[test]
-    fn units_fill_their_interval() {
-        let mut words = Words::new(3, "units");
-        let units: Vec<f32> = (0..10_000).map(|_| words.unit()).collect();
-        assert!(units.iter().all(|unit| (0.0..1.0).contains(unit)));
-        let mean = units.iter().sum::<f32>() / units.len() as f32;
-        assert!((mean - 0.5).abs() < 0.01, "{mean}");
     }
 }

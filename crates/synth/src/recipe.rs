@@ -3,29 +3,18 @@
 //! Norms are near one. A projection is normal with variance one over its inputs, so that it keeps the
 //! size of what it reads. The decay parameters of KDA are spread as its published initialisation
 //! spreads them: rates of 1 to 16, and biases that make the slowest channels remember for thousands
-//! of tokens.
+//! of tokens. What [`crate::Routing`] needs is laid over that by [`crate::routing`].
 
 use deltafin_spec::{ExpertTensor, GlobalTensor, ModelSpec, SpineTensor, TensorId};
 
-/// How the numbers of a tensor are drawn.
+use crate::draw::Draw;
+use crate::routing::Wiring;
+
+/// How the elements of a tensor are made.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Recipe {
-    /// Normal.
-    Normal {
-        /// The mean.
-        mean: f32,
-        /// The standard deviation.
-        deviation: f32,
-    },
-    /// The first `count` evenly spread, the rest zero.
-    Uniform {
-        /// Where they begin.
-        low: f32,
-        /// Where they end.
-        high: f32,
-        /// How many there are.
-        count: usize,
-    },
+    /// Floats, group after group of equal rows.
+    Floats(Vec<Group>),
     /// Nibbles of MXFP4, normal before they were rounded.
     Nibbles,
     /// Scales of MXFP4: this exponent code half of the time, else one of its neighbours.
@@ -35,22 +24,59 @@ pub(crate) enum Recipe {
     },
 }
 
+/// Rows that are made alike.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Group {
+    /// How many.
+    pub(crate) rows: usize,
+    /// A row, from its first column to its last.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// Columns that are made alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Piece {
+    /// How many.
+    pub(crate) len: usize,
+    /// How.
+    pub(crate) draw: Draw,
+}
+
+impl Group {
+    /// Rows of pieces, without those that are empty.
+    pub(crate) fn new(rows: usize, pieces: &[(usize, Draw)]) -> Group {
+        let full = pieces.iter().filter(|(len, _)| *len > 0);
+        Group { rows, pieces: full.map(|&(len, draw)| Piece { len, draw }).collect() }
+    }
+}
+
+impl Recipe {
+    /// All elements alike; `rows` matter to nobody.
+    pub(crate) fn even(elements: u64, draw: Draw) -> Recipe {
+        Recipe::Floats(vec![Group::new(1, &[(elements as usize, draw)])])
+    }
+}
+
 /// Spread of norm weights around one.
-const NORM_DEVIATION: f32 = 0.05;
-/// Spread of the embedding: comparable with what a layer adds.
-const EMBED_DEVIATION: f32 = 0.7;
-/// Spread of the bias that selects experts.
-const ROUTER_BIAS_DEVIATION: f32 = 0.05;
+const NORM: Draw = Draw::Normal { mean: 1.0, deviation: 0.05 };
 /// Natural logarithms of the decay rates 1 and 16.
-const A_LOG: (f32, f32) = (0.0, 2.772_588_7);
+const A_LOG: Draw = Draw::Uniform { low: 0.0, high: 2.772_588_7 };
 /// What softplus takes to steps of 0.001 and 0.1.
-const DT_BIAS: (f32, f32) = (-6.907_255, -2.252_168);
+pub(crate) const DT_BIAS: Draw = Draw::Uniform { low: -6.907_255, high: -2.252_168 };
 /// Standard deviation of nibbles before they are rounded to {0, 0.5, 1, 1.5, 2, 3, 4, 6}: the largest
 /// of a group of 32 is then most often 4 or 6.
 pub(crate) const NIBBLE_DEVIATION: f32 = 2.0;
 
+/// Spread of the embedding: comparable with what a layer adds.
+pub(crate) const EMBED: Draw = Draw::Normal { mean: 0.0, deviation: 0.7 };
+/// Spread of the bias that selects experts.
+const ROUTER_BIAS: Draw = Draw::Normal { mean: 0.0, deviation: 0.05 };
+
 /// The recipe of a tensor.
-pub(crate) fn recipe(id: TensorId, spec: &ModelSpec) -> Recipe {
+pub(crate) fn recipe(id: TensorId, spec: &ModelSpec, wiring: &Wiring) -> Recipe {
+    if let Some(special) = wiring.recipe(id, spec) {
+        return special;
+    }
     match id {
         TensorId::Spine(_, role) => spine(role, spec),
         TensorId::Expert(_, _, role) => expert(role, spec),
@@ -60,23 +86,31 @@ pub(crate) fn recipe(id: TensorId, spec: &ModelSpec) -> Recipe {
 
 fn spine(role: SpineTensor, spec: &ModelSpec) -> Recipe {
     use SpineTensor::*;
-    let uniform = |(low, high), count| Recipe::Uniform { low, high, count };
+    let shape = role.shape(spec);
+    let elements = shape.dims().iter().product();
     match role {
         InputNorm | PostAttentionNorm | AttnResNorm | MlpResNorm | KdaOutNorm | MlaQANorm
-        | MlaKvANorm | LatentNorm => norm(),
-        KdaALog => uniform(A_LOG, spec.kda.heads),
-        KdaDtBias => uniform(DT_BIAS, spec.kda.channels()),
-        RouterBias => Recipe::Normal { mean: 0.0, deviation: ROUTER_BIAS_DEVIATION },
+        | MlaKvANorm | LatentNorm => Recipe::even(elements, NORM),
+        KdaALog => {
+            let heads = spec.kda.heads;
+            let padding = (elements as usize - heads, Draw::around_zero(0.0));
+            Recipe::Floats(vec![Group::new(1, &[(heads, A_LOG), padding])])
+        }
+        KdaDtBias => Recipe::even(elements, DT_BIAS),
+        RouterBias => Recipe::even(elements, ROUTER_BIAS),
         // Everything else is a projection of its last dimension.
-        _ => projection(*role.shape(spec).dims().last().unwrap_or(&1)),
+        _ => Recipe::even(elements, projection(*shape.dims().last().unwrap_or(&1) as usize)),
     }
 }
 
 fn global(role: GlobalTensor, spec: &ModelSpec) -> Recipe {
+    let elements = role.shape(spec).dims().iter().product();
     match role {
-        GlobalTensor::Norm | GlobalTensor::OutputResNorm => norm(),
-        GlobalTensor::Embed => Recipe::Normal { mean: 0.0, deviation: EMBED_DEVIATION },
-        GlobalTensor::Head | GlobalTensor::OutputResProj => projection(spec.hidden as u64),
+        GlobalTensor::Norm | GlobalTensor::OutputResNorm => Recipe::even(elements, NORM),
+        GlobalTensor::Embed => Recipe::even(elements, EMBED),
+        GlobalTensor::Head | GlobalTensor::OutputResProj => {
+            Recipe::even(elements, projection(spec.hidden))
+        }
     }
 }
 
@@ -89,12 +123,14 @@ fn expert(role: ExpertTensor, spec: &ModelSpec) -> Recipe {
     }
 }
 
-fn norm() -> Recipe {
-    Recipe::Normal { mean: 1.0, deviation: NORM_DEVIATION }
+/// Keeps the size of its inputs.
+pub(crate) fn projection(inputs: usize) -> Draw {
+    scaled(1.0, inputs)
 }
 
-fn projection(inputs: u64) -> Recipe {
-    Recipe::Normal { mean: 0.0, deviation: (inputs as f32).sqrt().recip() }
+/// Multiplies the size of its inputs.
+pub(crate) fn scaled(by: f32, inputs: usize) -> Draw {
+    Draw::around_zero(by / (inputs.max(1) as f32).sqrt())
 }
 
 /// The exponent code under which nibbles come nearest to the variance of a projection of `inputs`.
@@ -120,10 +156,11 @@ mod tests {
 
     #[test]
     fn the_padding_of_the_decay_rates_stays_zero() {
-        let spec = ModelSpec::k3();
-        let Recipe::Uniform { count, .. } = spine(SpineTensor::KdaALog, &spec) else {
-            panic!("decay rates are spread evenly");
+        let Recipe::Floats(groups) = spine(SpineTensor::KdaALog, &ModelSpec::k3()) else {
+            panic!("decay rates are floats");
         };
-        assert_eq!(count, 96);
+        let pieces = &groups[0].pieces;
+        assert_eq!((pieces[0].len, pieces[1].len), (96, 32));
+        assert_eq!(pieces[1].draw, Draw::around_zero(0.0));
     }
 }

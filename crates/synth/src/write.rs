@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use deltafin_checkpoint::write::{PlannedShard, PlannedTensor};
 use deltafin_spec::TensorId;
 
+use crate::draw::Draw;
 use crate::fill::{Filler, PIECE_UNIT, Tables};
 use crate::random::Words;
 use crate::recipe::{Recipe, recipe};
@@ -18,7 +19,7 @@ const PIECE_BYTES: usize = 1 << 20;
 const _: () = assert!(PIECE_BYTES.is_multiple_of(PIECE_UNIT));
 
 /// Tensors outside the text model are read by nobody here; any numbers will do.
-const UNREAD: Recipe = Recipe::Normal { mean: 0.0, deviation: 0.02 };
+const UNREAD: Draw = Draw::Normal { mean: 0.0, deviation: 0.02 };
 
 /// What stands where the weights are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +129,10 @@ impl Plan {
     fn filler<'t>(&self, tensor: &PlannedTensor, tables: &'t Tables) -> Filler<'t> {
         let words = Words::new(self.seed, &tensor.name);
         let id = TensorId::parse(&tensor.name, &self.spec);
-        let recipe = id.map_or(UNREAD, |id| recipe(id, &self.spec));
+        let recipe = match id {
+            Some(id) => recipe(id, &self.spec, &self.wiring),
+            None => Recipe::even(tensor.shape.dims().iter().product(), UNREAD),
+        };
         Filler::new(tables, &recipe, tensor.dtype, words)
     }
 }

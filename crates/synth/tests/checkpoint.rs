@@ -5,13 +5,15 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use deltafin_engine::{Engine, EngineOptions, Silent};
+use deltafin_engine::{Engine, EngineOptions, LayerId, Observer, Silent};
 use deltafin_spec::ModelSpec;
 use deltafin_store::open_dir;
-use deltafin_synth::{Content, Dimensions, Ended, Plan, Preset, SynthError};
+use deltafin_synth::{
+    Content, Dimensions, Ended, Plan, Preset, Routing, SynthError, routes::Routes,
+};
 
 fn tiny(seed: u64) -> Plan {
-    Plan::new(&Dimensions::of(Preset::Tiny), seed).unwrap()
+    Plan::new(&Dimensions::of(Preset::Tiny), Routing::EVEN, seed).unwrap()
 }
 
 fn write(plan: &Plan, dir: &Path, content: Content) {
@@ -86,7 +88,7 @@ fn holes_have_the_lengths_of_weights_and_open() {
 /// The numbers of the release; that such files open is a test of the store.
 #[test]
 fn the_full_size_has_the_released_files() {
-    let plan = Plan::new(&Dimensions::of(Preset::K3), 1).unwrap();
+    let plan = Plan::new(&Dimensions::of(Preset::K3), Routing::EVEN, 1).unwrap();
     assert_eq!(*plan.spec(), ModelSpec::k3());
     assert_eq!(plan.bytes(), 1_560_936_091_448);
     let dir = tempfile::tempdir().unwrap();
@@ -117,5 +119,69 @@ fn nothing_is_left_of_a_checkpoint_that_was_stopped() {
         });
         assert_eq!(ended.unwrap(), Ended::Stopped);
         assert!(!out.exists(), "{name}");
+    }
+}
+
+#[derive(Default)]
+struct Count(Routes);
+
+impl Observer for Count {
+    fn route(&mut self, layer: LayerId, _row: usize, experts: &[u32], _weights: &[f32]) {
+        self.0.push(layer.index(), experts);
+    }
+}
+
+/// Of a small model with as many experts as K3 has.
+fn routes(routing: Routing) -> Routes {
+    let dims = Dimensions { experts: Some(896), top_k: Some(16), ..Dimensions::of(Preset::Tiny) };
+    let dir = tempfile::tempdir().unwrap();
+    write(&Plan::new(&dims, routing, 1).unwrap(), dir.path(), Content::Weights);
+    let engine = Engine::open(open_dir(dir.path()).unwrap(), EngineOptions::default()).unwrap();
+    // Spread over the vocabulary without a pattern.
+    let ids: Vec<u32> =
+        (0..256).map(|position: u32| position.wrapping_mul(2_654_435_761) >> 23).collect();
+    let mut count = Count::default();
+    engine.session().evaluate(&ids, &mut count, &mut |_| {}, &mut |_, _| {}).unwrap();
+    count.0
+}
+
+#[test]
+fn skew_and_overlap_do_what_they_say() {
+    let even = routes(Routing { skew: 0.0, overlap: 0.0 });
+    let skewed = routes(Routing { skew: 0.5, overlap: 0.0 });
+    let lasting = routes(Routing { skew: 0.0, overlap: 0.6 });
+    let repeats = |routes: &Routes| 2.0 - routes.union(2).unwrap();
+    let hottest = |routes: &Routes| routes.hottest(0.03, 896).unwrap();
+    assert!(repeats(&even) < 0.1, "{}", repeats(&even));
+    assert!(hottest(&skewed) > 2.0 * hottest(&even), "{} {}", hottest(&even), hottest(&skewed));
+    assert!(repeats(&lasting) > repeats(&even) + 0.05, "{} {}", repeats(&even), repeats(&lasting));
+    // Lasting is not popular: over a text, as many experts are wanted as before.
+    assert!(hottest(&lasting) < 1.5 * hottest(&even), "{} {}", hottest(&even), hottest(&lasting));
+}
+
+#[test]
+fn routes_are_near_those_published_for_k3() {
+    let routes = routes(Routing::LIKE_K3);
+    let (two, eight) = (routes.union(2).unwrap(), routes.union(8).unwrap());
+    let hottest = routes.hottest(0.3, 896).unwrap();
+    assert!((1.6..1.8).contains(&two), "published 1.7: {two}");
+    assert!((4.0..4.6).contains(&eight), "published 4.3: {eight}");
+    assert!((0.8..1.0).contains(&hottest), "published 0.86: {hottest}");
+}
+
+/// Fewer columns and heads than are set aside for slow ones.
+#[test]
+fn narrow_models_can_have_any_routing() {
+    let dims = Dimensions { experts: Some(9), top_k: Some(2), ..Dimensions::of(Preset::Tiny) };
+    for (skew, overlap) in [(0.0, 1.0), (10.0, 0.0), (10.0, 1.0)] {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan::new(&dims, Routing { skew, overlap }, 1).unwrap();
+        write(&plan, dir.path(), Content::Weights);
+        let engine = Engine::open(open_dir(dir.path()).unwrap(), EngineOptions::default()).unwrap();
+        let mut finite = 0;
+        let mut logits =
+            |_, rows: &[f32]| finite += usize::from(rows.iter().all(|l| l.is_finite()));
+        engine.session().evaluate(&[1, 2, 3], &mut Silent, &mut |_| {}, &mut logits).unwrap();
+        assert_eq!(finite, 1, "skew {skew}, overlap {overlap}");
     }
 }

@@ -7,7 +7,7 @@ use deltafin_measure::{MOST_ROWS, MOST_SECONDS};
 
 pub(crate) use self::arms::{Arm, BenchArms, BenchOnce, ONCE, Phase};
 use super::engine::EngineArgs;
-use super::size::Bounded;
+use super::size::{Bounded, Positive};
 use super::{Command, Usage};
 
 /// Measure this machine
@@ -41,6 +41,22 @@ enum BenchTyped {
     },
     Decode(arms::DecodeArgs),
     Prefill(arms::PrefillArgs),
+    /// How a router chooses: how often experts repeat, how unevenly they are wanted
+    ///
+    /// Runs two texts of random ids and counts. The figures are of the kinds published for Kimi K3,
+    /// and say what an expert cache can hope for.
+    Routes {
+        /// Ids of each text
+        #[arg(long, value_name = "N", default_value = "256")]
+        prompt: Positive,
+
+        /// What the texts are drawn from
+        #[arg(long, value_name = "N", default_value = "1")]
+        seed: u64,
+
+        #[command(flatten)]
+        engine: EngineArgs,
+    },
     #[command(hide = true)]
     Once(arms::OnceArgs),
 }
@@ -70,6 +86,17 @@ pub(crate) struct BenchKernels {
     pub(crate) engine: EngineArgs,
 }
 
+/// Routes to count.
+#[derive(Debug)]
+pub(crate) struct BenchRoutes {
+    /// Ids of each text.
+    pub(crate) prompt: usize,
+    /// What they are drawn from.
+    pub(crate) seed: u64,
+    /// The engine to run them on.
+    pub(crate) engine: EngineArgs,
+}
+
 impl BenchArgs {
     pub(super) fn meaning(self) -> Result<Command, Usage> {
         Ok(match self.command {
@@ -83,6 +110,9 @@ impl BenchArgs {
             }
             BenchTyped::Decode(args) => Command::BenchArms(args.meaning()?),
             BenchTyped::Prefill(args) => Command::BenchArms(args.meaning()?),
+            BenchTyped::Routes { prompt, seed, engine } => {
+                Command::BenchRoutes(Box::new(BenchRoutes { prompt: prompt.0.get(), seed, engine }))
+            }
             BenchTyped::Once(args) => Command::BenchOnce(Box::new(args.meaning())),
         })
     }

@@ -23,7 +23,7 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 
 use crate::built_in;
 
-pub(crate) use bench::{Arm, BenchArms, BenchKernels, BenchOnce, ONCE, Phase};
+pub(crate) use bench::{Arm, BenchArms, BenchKernels, BenchOnce, BenchRoutes, ONCE, Phase};
 pub(crate) use chat::{Chat, Style};
 pub(crate) use convert::Convert;
 pub(crate) use engine::{EngineArgs, ModelArg};
@@ -117,6 +117,8 @@ pub(crate) enum Command {
     BenchKernels(BenchKernels),
     /// Speed of generating, arm against arm.
     BenchArms(BenchArms),
+    /// How a router chooses.
+    BenchRoutes(Box<BenchRoutes>),
     /// One run of one arm.
     BenchOnce(Box<BenchOnce>),
     /// A synthetic checkpoint.

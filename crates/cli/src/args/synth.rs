@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use deltafin_synth::{Content, Dimensions, Preset};
+use deltafin_synth::{Content, Dimensions, Preset, Routing};
 
 use super::size::Positive;
 
@@ -45,6 +45,15 @@ pub(crate) struct SynthArgs {
     #[arg(long, value_name = "N")]
     dense_width: Option<Positive>,
 
+    /// How unevenly experts are wanted: 0 as chance has it; 0.3 comes near what is published of K3
+    #[arg(long, value_name = "X", default_value = "0", value_parser = skew)]
+    skew: f32,
+
+    /// How much a token's experts have to do with those of the tokens before it: 0 as chance has it, 1
+    /// everything; 0.65 comes near what is published of K3
+    #[arg(long, value_name = "X", default_value = "0", value_parser = overlap)]
+    overlap: f32,
+
     /// What the weights are drawn from
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
@@ -69,6 +78,8 @@ pub(crate) struct Synth {
     pub(crate) dimensions: Dimensions,
     /// Weights or holes.
     pub(crate) content: Content,
+    /// How its router chooses.
+    pub(crate) routing: Routing,
     /// What the weights are drawn from.
     pub(crate) seed: u64,
 }
@@ -89,6 +100,20 @@ impl SynthArgs {
             dense_width: count(self.dense_width),
         };
         let content = if self.sparse { Content::Holes } else { Content::Weights };
-        Synth { out: self.out, dimensions, content, seed: self.seed }
+        let routing = Routing { skew: self.skew, overlap: self.overlap };
+        Synth { out: self.out, dimensions, content, routing, seed: self.seed }
     }
+}
+
+fn skew(typed: &str) -> Result<f32, String> {
+    within(typed, 10.0)
+}
+
+fn overlap(typed: &str) -> Result<f32, String> {
+    within(typed, 1.0)
+}
+
+fn within(typed: &str, most: f32) -> Result<f32, String> {
+    let number = typed.parse().ok().filter(|number| (0.0..=most).contains(number));
+    number.ok_or_else(|| format!("expected a number from 0 to {most}"))
 }

@@ -8,11 +8,13 @@ mod oracle;
 mod page_cache;
 mod prompt;
 mod report;
+mod routes;
 
 use deltafin_measure::{KernelLine, KernelReport, Options};
 
 pub(crate) use self::arms::arms;
 pub(crate) use self::once::once;
+pub(crate) use self::routes::routes;
 use crate::args::BenchKernels;
 use crate::failure::Failure;
 use crate::terminal::{self, ProgressLine, Terminal};

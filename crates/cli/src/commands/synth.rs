@@ -14,7 +14,7 @@ use crate::terminal::{self, ProgressLine, Terminal, one_line};
 
 /// Does it.
 pub(crate) fn synth(asked: &Synth) -> Result<(), Failure> {
-    let plan = Plan::new(&asked.dimensions, asked.seed)?;
+    let plan = Plan::new(&asked.dimensions, asked.routing, asked.seed)?;
     let interrupts = Interrupts::install()?.and_terminations()?;
     let began = Instant::now();
     let mut line = ProgressLine::new(Terminal::detect());

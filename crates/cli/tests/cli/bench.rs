@@ -1,4 +1,4 @@
-//! `bench decode` and `bench prefill`, on the small models.
+//! `bench decode`, `bench prefill` and `bench routes`, on the small models.
 
 use crate::program::{deltafin, fixture};
 
@@ -64,4 +64,21 @@ fn a_run_that_fails_is_named() {
     let tight = ["bench", "decode", "--model", "demo", "--arm", "tight: --context 4"];
     let line = deltafin(&tight).refusal();
     assert!(line.contains("arm 'tight'") && line.contains("context"), "{line}");
+}
+
+#[test]
+fn routes_are_counted() {
+    let model = fixture("k3-micro");
+    let args = ["bench", "routes", "--model", &model, "--prompt", "32", "--json"];
+    let report = deltafin(&args).json();
+    let [experts, top_k] =
+        ["experts", "top_k"].map(|name| report[name].as_f64().expect("a number"));
+    let number = |name: &str| report[name].as_f64().expect("a number");
+    assert!((0.0..1.0).contains(&number("repeated_in_next_token")), "{report}");
+    assert!((1.0..2.0).contains(&number("experts_of_2_tokens")), "{report}");
+    assert!((1.0..=experts / top_k).contains(&number("experts_of_8_tokens")), "{report}");
+    assert!((0.3..=1.0).contains(&number("routes_to_hottest_30_percent")), "{report}");
+    assert_eq!(report, deltafin(&args).json(), "the same texts have the same routes");
+    let short = ["bench", "routes", "--model", &model, "--prompt", "1"];
+    assert!(deltafin(&short).ok().contains("two tokens"), "a text that is too short to tell");
 }

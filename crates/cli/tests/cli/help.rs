@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::program::{command, deltafin, ran};
 
 /// The commands with a help page.
-const PAGES: [&[&str]; 19] = [
+const PAGES: [&[&str]; 20] = [
     &[],
     &["run"],
     &["chat"],
@@ -22,6 +22,7 @@ const PAGES: [&[&str]; 19] = [
     &["bench", "kernels"],
     &["bench", "decode"],
     &["bench", "prefill"],
+    &["bench", "routes"],
     &["synth"],
     &["completions"],
     &["man"],

@@ -44,6 +44,8 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     let (folder, out) = folder();
     let line = deltafin(&["synth", "--out", &out, "--preset", "tiny", "--top-k", "65"]).refusal();
     assert!(line.contains("num_experts_per_token is 65"), "{line}");
+    let said = deltafin(&["synth", "--out", &out, "--overlap", "2"]).usage();
+    assert!(said.contains("from 0 to 1"), "{said}");
     let taken = folder.path().to_str().expect("UTF-8");
     fs::write(folder.path().join("letter"), "dear").expect("written");
     let line = deltafin(&["synth", "--out", taken, "--preset", "tiny"]).refusal();

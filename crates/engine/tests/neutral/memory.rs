@@ -8,7 +8,7 @@ use deltafin_engine::{Engine, EngineOptions, IoMode, Layout, ModelSpec, Prefetch
 use deltafin_kernels::Isa;
 use deltafin_store::{Checkpoint, open_dir};
 use deltafin_stream::{expert_room, largest_unit_room, unit_rooms};
-use deltafin_synth::{Content, Dimensions, Preset};
+use deltafin_synth::{Content, Dimensions, Preset, Routing};
 use deltafin_testkit::{Fault, FaultyStore, Golden, Hits, all_pairs, open};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -129,7 +129,7 @@ fn budgets(checkpoint: &Checkpoint) -> Vec<u64> {
 }
 
 fn tiny(dir: &Path) -> Checkpoint {
-    let plan = deltafin_synth::Plan::new(&Dimensions::of(Preset::Tiny), 11).unwrap();
+    let plan = deltafin_synth::Plan::new(&Dimensions::of(Preset::Tiny), Routing::EVEN, 11).unwrap();
     plan.write(dir, Content::Weights, &mut |_| ControlFlow::Continue(())).unwrap();
     open_dir(dir).unwrap()
 }
