@@ -55,7 +55,9 @@ pub enum StepError<E: std::error::Error + 'static> {
     )]
     HeadNotFinite,
     /// An id that the embedding table has no row for.
-    #[error("token id {id} is outside the vocabulary of {vocab}")]
+    #[error(
+        "token id {id} is outside the vocabulary of {vocab}; check that the ids come from this model"
+    )]
     UnknownToken {
         /// The id.
         id: u32,

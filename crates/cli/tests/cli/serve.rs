@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::program::{RELEASED_SPINE, command, deltafin, spawn};
 
@@ -42,11 +42,9 @@ fn ask(address: &str, path: &str, body: &str) -> String {
 fn a_port_that_is_taken_ends_it_before_weights_are_read() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();
-    let began = Instant::now();
     // The model does not even exist: the port is looked at first.
     let line = deltafin(&["serve", "--model", "/no/such", "--port", &port]).refusal();
     assert!(line.contains(&port) && line.contains("--port"), "{line}");
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 #[test]

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use deltafin_store::arena::Arena;
-use deltafin_store::drive::{
-    Class, DriveReport, IoMode, ReaderError, Traffic, Tuning, open_reader,
-};
+use deltafin_store::drive::{Class, DriveReport, IoMode, ReaderError, Traffic, open_reader};
 use deltafin_store::{LocalShards, Store};
 
 use crate::support::*;
@@ -118,7 +116,7 @@ fn reports_count_reads_by_class_and_what_came_along() {
 fn registered_memory_is_whole_after_free_memory_was_given_back() {
     let dir = folder();
     let store = on_disk(dir.path(), &shards());
-    let harbour = Harbour::new(&store, IoMode::Uring, Tuning::default());
+    let harbour = Harbour::new(&store, IoMode::Uring, deltafin_store::drive::Tuning::default());
     let piece = [span(0, 0, 300_001)];
     for _ in 0..3 {
         assert_eq!(whole(harbour.read(&piece)), wanted(&*store, &piece));
