@@ -1,5 +1,6 @@
 """Drives `deltafin serve` through the `openai` package. Called by scripts/check-sdks."""
 
+import json
 import re
 import subprocess
 import sys
@@ -89,6 +90,28 @@ def tools(client):
     assert final.choices[0].message.tool_calls[0].function.name == "get_weather"
 
 
+def forms(client):
+    """Replies that must have a form have it, whatever the model would rather say."""
+    schema = {"type": "object", "properties": {"answer": {"type": "integer"}, "unit": {"enum": ["eggs", "none"]}},
+              "required": ["answer", "unit"], "additionalProperties": False}
+    wanted = {"type": "json_schema", "json_schema": {"name": "sum", "schema": schema, "strict": True}}
+    reply = chat(client, messages=user("What is 47 + 38?"), response_format=wanted)
+    answer = json.loads(reply.choices[0].message.content)
+    assert list(answer) == ["answer", "unit"] and isinstance(answer["answer"], int), answer
+    reply = chat(client, messages=user("Hi"), response_format={"type": "json_object"}, max_tokens=600)
+    if reply.choices[0].finish_reason == "stop":
+        assert isinstance(json.loads(reply.choices[0].message.content), dict)
+    named = {"type": "function", "function": {"name": "get_weather"}}
+    for choice in ["required", named]:
+        reply = chat(client, messages=user("Hi"), tools=TOOLS, tool_choice=choice, parallel_tool_calls=False)
+        call = reply.choices[0].message.tool_calls[0].function
+        assert call.name == "get_weather" and "city" in json.loads(call.arguments), call
+    bad = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"not": {}}}}
+    error = refused(openai.BadRequestError,
+                    lambda: chat(client, messages=user("Hi"), response_format=bad))
+    assert error.param == "response_format.json_schema.schema", error
+
+
 def stops(client):
     reply = chat(client, messages=user("What is the capital of France?"), stop=["Paris"])
     assert "Paris" not in reply.choices[0].message.content
@@ -139,6 +162,7 @@ def main(program):
         whole = plain(client)
         stream(client, whole)
         tools(client)
+        forms(client)
         stops(client)
         others(client)
         errors(client, address)

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::backend::Backend;
 use crate::control::Controls;
+use crate::guide::Vocabulary;
 use crate::http::ApiError;
 use crate::metrics::{Gauges, Metrics};
 use crate::queue::Queue;
@@ -32,6 +33,20 @@ pub(crate) enum Phase {
 pub(crate) struct Model {
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) backend: Box<dyn Backend>,
+    vocabulary: OnceLock<Result<Arc<Vocabulary>, String>>,
+}
+
+impl Model {
+    pub(crate) fn new(tokenizer: Tokenizer, backend: impl Backend) -> Model {
+        let (tokenizer, backend) = (Arc::new(tokenizer), Box::new(backend));
+        Model { tokenizer, backend, vocabulary: OnceLock::new() }
+    }
+
+    /// The vocabulary for replies that keep to a form; made for the first of them, which waits for it.
+    pub(crate) fn vocabulary(&self) -> Result<Arc<Vocabulary>, ApiError> {
+        let made = self.vocabulary.get_or_init(|| Vocabulary::new(&self.tokenizer).map(Arc::new));
+        made.clone().map_err(|reason| ApiError::internal(&reason))
+    }
 }
 
 /// A place for one line about what happened.

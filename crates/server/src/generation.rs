@@ -13,10 +13,12 @@ use crate::app::{App, Phase};
 use crate::backend::Job;
 use crate::choice::Chooser;
 use crate::control::Control;
+use crate::guide::Guide;
 use crate::http::ApiError;
 use crate::queue::{Slot, Ticket};
 use crate::reader::Reader;
-use crate::sink::{Piece, Sink, Steering, Summary, Told};
+use crate::sink::{Piece, Sink, Summary, Told};
+use crate::steering::Steering;
 
 /// What is to be generated.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(crate) struct Plan {
     pub(crate) chooser: Chooser,
     /// Reasoning tokens after which the reasoning is closed.
     pub(crate) reasoning_limit: Option<usize>,
+    /// The form that the reply must keep to.
+    pub(crate) guide: Option<Guide>,
 }
 
 /// What happened next.
@@ -195,8 +199,8 @@ impl Stage {
     }
 
     fn begin(app: &App, slot: Slot, plan: Plan, control: Arc<Control>) -> Stage {
-        let Plan { prompt, max_new, reader, chooser, reasoning_limit } = plan;
-        let steering = Steering { chooser, control, reasoning_limit };
+        let Plan { prompt, max_new, reader, chooser, reasoning_limit, guide } = plan;
+        let steering = Steering::new(chooser, control, reasoning_limit, guide);
         app.metrics.prompt_tokens.add(prompt.len());
         let (sink, told) = Sink::new(reader, steering, slot, app.metrics.clone());
         if let Some(model) = app.model.get() {

@@ -19,6 +19,7 @@ mod choice;
 mod control;
 mod engine;
 mod generation;
+mod guide;
 mod http;
 mod metrics;
 mod queue;
@@ -28,6 +29,7 @@ mod response;
 mod server;
 mod settings;
 mod sink;
+mod steering;
 
 pub use backend::{Backend, End, Facts, Flow, Job};
 pub use engine::EngineBackend;

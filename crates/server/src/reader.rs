@@ -63,8 +63,13 @@ impl Reader {
         self.structured && self.parser.is_thinking()
     }
 
-    /// The ids that leave the reasoning and begin the answer.
+    /// The ids that leave the reasoning.
     pub(crate) fn end_of_reasoning(&self) -> Vec<u32> {
+        self.tokenizer.encode_markup("<|close|>think<|sep|>")
+    }
+
+    /// The ids that leave the reasoning and begin the answer.
+    pub(crate) fn end_of_reasoning_and_answer(&self) -> Vec<u32> {
         self.tokenizer.encode_markup("<|close|>think<|sep|><|open|>response<|sep|>")
     }
 

@@ -76,9 +76,8 @@ impl Server {
 
     /// Requests are answered from now on.
     pub fn ready(&self, tokenizer: Tokenizer, backend: impl Backend) {
-        let model = Model { tokenizer: Arc::new(tokenizer), backend: Box::new(backend) };
         // A second model is no use to anybody: the first one stays.
-        let _ = self.app.model.set(model);
+        let _ = self.app.model.set(Model::new(tokenizer, backend));
     }
 
     /// Ends: takes nothing new, lets the running generation finish within the grace, breaks off

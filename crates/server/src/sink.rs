@@ -5,7 +5,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use deltafin_text::Delta;
@@ -13,11 +12,11 @@ use deltafin_text::reply::{Answer, Channel, Cut};
 use tokio::sync::mpsc;
 
 use crate::backend::{End, Flow};
-use crate::choice::{Chooser, Score};
-use crate::control::Control;
+use crate::choice::Score;
 use crate::metrics::Metrics;
 use crate::queue::Slot;
 use crate::reader::Reader;
+use crate::steering::Steering;
 
 /// Messages that may wait between the engine and a connection. A listener that falls this far
 /// behind makes the engine wait; one that takes nothing for long is given up on its own side.
@@ -50,15 +49,6 @@ pub(crate) struct Likely {
     pub(crate) logprob: f64,
     /// The most likely tokens at this place, and their logarithms.
     pub(crate) top: Vec<(Vec<u8>, f64)>,
-}
-
-/// What decides about the ids of a reply.
-#[derive(Debug)]
-pub(crate) struct Steering {
-    pub(crate) chooser: Chooser,
-    pub(crate) control: Arc<Control>,
-    /// Reasoning tokens after which the reasoning is closed.
-    pub(crate) reasoning_limit: Option<usize>,
 }
 
 /// A reply that is over.
@@ -129,19 +119,15 @@ impl Sink {
     /// The next id, from the logits after the last one, `[vocab]`. To be asked once for each id,
     /// stop ids included.
     pub fn choose(&mut self, logits: &[f32]) -> u32 {
-        let Steering { chooser, control, reasoning_limit } = &mut self.steering;
-        if chooser.is_free() && self.reader.is_thinking() {
-            let reached =
-                reasoning_limit.is_some_and(|most| self.reader.reasoning_tokens() >= most);
-            if control.take_end_of_reasoning() || reached {
-                chooser.dictate(&self.reader.end_of_reasoning());
-            }
-        }
-        chooser.choose(logits)
+        self.steering.choose(logits, &self.reader)
     }
 
     /// A new id, not a stop id.
     pub fn id(&mut self, id: u32) -> Flow {
+        if let Some(fault) = self.steering.fault() {
+            self.tell(Told::Failed(fault));
+            return ControlFlow::Break(());
+        }
         self.measure();
         self.hold(id);
         match self.reader.push(id) {
@@ -152,13 +138,15 @@ impl Sink {
                 return ControlFlow::Break(());
             }
         }
-        let is_thinking = self.reader.is_thinking();
-        self.steering.control.is_thinking.store(is_thinking, Ordering::Relaxed);
+        self.steering.note(&self.reader);
         if self.reader.is_done() { ControlFlow::Break(()) } else { self.flow() }
     }
 
     /// The generation is over.
     pub fn end(mut self, end: End) {
+        if let Some(fault) = self.steering.fault() {
+            return self.tell(Told::Failed(fault));
+        }
         let cut = match end {
             End::Stop(id) => {
                 self.measure();
@@ -217,7 +205,7 @@ impl Sink {
 
     /// Keeps how likely an id was until its text is published.
     fn hold(&mut self, id: u32) {
-        let Some(Score { id: chosen, logprob, top }) = self.steering.chooser.take_score() else {
+        let Some(Score { id: chosen, logprob, top }) = self.steering.take_score() else {
             return;
         };
         if let (true, Some(channel)) = (chosen == id, self.reader.channel_of(id)) {

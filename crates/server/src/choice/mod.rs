@@ -31,12 +31,13 @@ impl Chooser {
         Chooser { sampler, alternatives, ..Chooser::default() }
     }
 
-    /// The next id after these logits, `[vocab]`.
-    pub(crate) fn choose(&mut self, logits: &[f32]) -> u32 {
+    /// The next id after these logits, `[vocab]`, of which `allowed` has those that may be chosen and −∞ for
+    /// the others.
+    pub(crate) fn choose(&mut self, logits: &[f32], allowed: &[f32]) -> u32 {
         let id = match (self.dictated.pop_front(), &mut self.sampler) {
             (Some(id), _) => id,
-            (None, Some(sampler)) => sampler.draw(logits, self.position),
-            (None, None) => most_likely(logits).unwrap_or_default(),
+            (None, Some(sampler)) => sampler.draw(allowed, self.position),
+            (None, None) => most_likely(allowed).unwrap_or_default(),
         };
         self.position += 1;
         self.score = self.alternatives.map(|count| Score::of(id, logits, count));

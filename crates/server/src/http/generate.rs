@@ -19,6 +19,7 @@ use super::{ApiError, json, pieces, set};
 use crate::app::{App, Model, now_s};
 use crate::choice::Chooser;
 use crate::generation::{Generation, Plan};
+use crate::guide::{Form, Guide};
 use crate::reader::Reader;
 use crate::request::fields::{Fields, shown};
 use crate::request::{Chance, Options, chat, completion};
@@ -101,7 +102,7 @@ fn check_model(app: &App, fields: &Fields<'_>) -> Result<(), ApiError> {
 }
 
 fn prepare_chat(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
-    let chat::Chat { request, reply, mut options } =
+    let chat::Chat { request, reply, form, mut options } =
         chat::read(fields, chance(app, &fresh_seed(app)))?;
     options.max_new = options.max_new.or(app.settings.default_max_tokens);
     let prompt = render(model, &request)?;
@@ -110,7 +111,16 @@ fn prepare_chat(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepare
     let reader = Reader::chat(model.tokenizer.clone(), reply);
     let head = head(app, model, "chatcmpl-", prompt_tokens, &options);
     let shape = Shape::chat(head, request.thinking);
-    Ok(Prepared { plan: plan(prompt, max_new, reader, &options), shape, options })
+    let guide = form.map(|form| guided(model, &form)).transpose()?;
+    let plan = Plan { guide, ..plan(prompt, max_new, reader, &options) };
+    Ok(Prepared { plan, shape, options })
+}
+
+fn guided(model: &Model, form: &Form) -> Result<Guide, ApiError> {
+    Guide::new(model.vocabulary()?, &model.tokenizer, form).map_err(|fault| {
+        let message = format!("{} cannot be enforced: {}", shown(&fault.path), fault.reason);
+        ApiError::value(&shown(&fault.path), message)
+    })
 }
 
 fn prepare_completion(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
@@ -129,7 +139,8 @@ fn prepare_completion(app: &App, model: &Model, fields: &Fields<'_>) -> Result<P
 
 fn plan(prompt: Vec<u32>, max_new: usize, reader: Reader, options: &Options) -> Plan {
     let chooser = Chooser::new(options.sampling, options.logprobs);
-    Plan { prompt, max_new, reader, chooser, reasoning_limit: options.reasoning_limit }
+    let reasoning_limit = options.reasoning_limit;
+    Plan { prompt, max_new, reader, chooser, reasoning_limit, guide: None }
 }
 
 fn fresh_seed(app: &App) -> impl Fn() -> u64 + '_ {
@@ -195,9 +206,6 @@ fn tell(headers: &mut HeaderMap, options: &Options) {
     }
     if let Some(sampling) = options.sampling {
         set(headers, HeaderName::from_static("x-seed"), &sampling.seed.to_string());
-    }
-    if options.unenforced {
-        set(headers, HeaderName::from_static("x-not-enforced"), "response_format");
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) async fn tokenize(
         let tokens = match fields.string("content")?.or(fields.string("prompt")?) {
             Some(text) => model.tokenizer.encode_text(text),
             None if fields.get("messages").is_some() => {
-                render(model, &chat::conversation(fields)?.0)?
+                render(model, &chat::conversation(fields)?.request)?
             }
             None => {
                 let message = "give content, prompt or messages";

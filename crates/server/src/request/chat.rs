@@ -7,7 +7,8 @@ use super::common::{Chance, ignored, refuse_unsupported, sampling, stops, stream
 use super::effort::Thinking;
 use super::fields::Fields;
 use super::tools::{self, Names};
-use super::{Options, messages};
+use super::{Options, form, messages};
+use crate::guide::Form;
 use crate::http::ApiError;
 
 /// Members that mean something, or are checked. All others are named as ignored.
@@ -52,7 +53,19 @@ const KNOWN: &[&str] = &[
 pub(crate) struct Chat {
     pub(crate) request: Request,
     pub(crate) reply: ReplyOptions,
+    /// What the reply must look like, if that is not left to the model.
+    pub(crate) form: Option<Form>,
     pub(crate) options: Options,
+}
+
+/// What is rendered, and what was understood on the way.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    pub(crate) request: Request,
+    thinking: Thinking,
+    tools: Names,
+    /// The one tool that must be called.
+    named: Option<String>,
 }
 
 /// Reads everything but the model's name, which the caller knows.
@@ -62,12 +75,13 @@ pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Chat, A
     let (stream, include_usage) = streaming(fields)?;
     let max_new =
         token_limit(fields, "max_completion_tokens")?.or(token_limit(fields, "max_tokens")?);
-    let (request, thinking) = conversation(fields)?;
+    let Conversation { request, thinking, tools, named } = conversation(fields)?;
     let reply = ReplyOptions {
         stop: stops(fields)?,
         parallel_tool_calls: fields.boolean("parallel_tool_calls")?.unwrap_or(true),
         ..ReplyOptions::for_request(&request)
     };
+    let form = form::of(&request, &tools, named.as_deref(), reply.parallel_tool_calls);
     let options = Options {
         stream,
         include_usage,
@@ -77,20 +91,20 @@ pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Chat, A
         reasoning_limit: reasoning_limit(fields)?,
         ignored: ignored(fields, KNOWN),
         mapped_effort: thinking.effort.filter(|_| thinking.mapped),
-        unenforced: request.response_format.is_some(),
     };
-    Ok(Chat { request, reply, options })
+    Ok(Chat { request, reply, form, options })
 }
 
-/// What is rendered.
-pub(crate) fn conversation(fields: &Fields<'_>) -> Result<(Request, Thinking), ApiError> {
+/// Reads what is rendered.
+pub(crate) fn conversation(fields: &Fields<'_>) -> Result<Conversation, ApiError> {
     let thinking = Thinking::read(fields)?;
     let mut names = Names::default();
     let tools = names.declare(fields.array("tools")?.unwrap_or_default(), "tools")?;
     let messages = messages::read(fields, &mut names)?;
+    let tools::Choice { rendered, named } = tools::choice(fields, &names)?;
     let request = Request {
         tools,
-        tool_choice: tools::choice(fields, &names)?,
+        tool_choice: rendered,
         response_format: tools::response_format(fields)?,
         thinking: thinking.effort.is_some(),
         ..Request::new(messages)
@@ -99,7 +113,7 @@ pub(crate) fn conversation(fields: &Fields<'_>) -> Result<(Request, Thinking), A
         Some(effort) => request.with_effort(effort),
         None => request,
     };
-    Ok((request, thinking))
+    Ok(Conversation { request, thinking, tools: names, named })
 }
 
 /// How many alternatives are told beside each token, if any are.

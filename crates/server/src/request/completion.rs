@@ -66,7 +66,6 @@ pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Complet
         reasoning_limit: None,
         ignored: ignored(fields, KNOWN),
         mapped_effort: None,
-        unenforced: false,
     };
     Ok(Completion { prompt: prompt(fields)?, stop: stops(fields)?, options })
 }

@@ -6,6 +6,7 @@ mod common;
 pub(crate) mod completion;
 mod effort;
 pub(crate) mod fields;
+mod form;
 mod messages;
 mod tools;
 
@@ -30,6 +31,4 @@ pub(crate) struct Options {
     pub(crate) ignored: Vec<String>,
     /// The effort in use, where the one asked for has another name.
     pub(crate) mapped_effort: Option<Effort>,
-    /// A response format was given: the model is told, and nothing makes it obey.
-    pub(crate) unenforced: bool,
 }

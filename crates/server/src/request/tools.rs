@@ -10,11 +10,43 @@ use crate::http::ApiError;
 
 const NAME_MAX: usize = 256;
 
-/// The names of all tools, those of messages included.
+/// All tools, those of messages included. No two have one name.
 #[derive(Debug, Default)]
-pub(crate) struct Names(HashSet<String>);
+pub(crate) struct Names {
+    names: HashSet<String>,
+    declared: Vec<Declared>,
+}
+
+/// A tool as far as its calls are concerned.
+#[derive(Clone, Debug)]
+pub(crate) struct Declared {
+    pub(crate) name: String,
+    /// The schema of its arguments.
+    pub(crate) parameters: Option<Value>,
+    /// Where that stands.
+    pub(crate) path: String,
+    pub(crate) is_strict: bool,
+}
+
+/// `tool_choice`.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    /// What the model is told.
+    pub(crate) rendered: ToolChoice,
+    /// The one tool that must be called.
+    pub(crate) named: Option<String>,
+}
 
 impl Names {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.declared.is_empty()
+    }
+
+    /// In the order in which they were declared.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Declared> {
+        self.declared.iter()
+    }
+
     /// Checks declarations and keeps them as they are: they are rendered, not interpreted.
     pub(crate) fn declare(&mut self, tools: &[Value], path: &str) -> Result<Vec<Value>, ApiError> {
         for (at, tool) in tools.iter().enumerate() {
@@ -39,7 +71,7 @@ impl Names {
             .ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
         function.string("description")?;
         function.object("parameters")?;
-        function.boolean("strict")?;
+        let is_strict = function.boolean("strict")?.unwrap_or(false);
         let path = function.path("name");
         let name = function
             .string("name")?
@@ -49,9 +81,15 @@ impl Names {
             let message = format!("{path} is '{}': use {rule}", shown(name));
             return Err(ApiError::value(&path, message));
         }
-        if !self.0.insert(name.to_owned()) {
+        if !self.names.insert(name.to_owned()) {
             return Err(ApiError::value(&path, format!("{path}: '{name}' is declared twice")));
         }
+        self.declared.push(Declared {
+            name: name.to_owned(),
+            parameters: function.get("parameters").cloned(),
+            path: function.path("parameters"),
+            is_strict,
+        });
         Ok(())
     }
 }
@@ -62,9 +100,9 @@ fn is_name(name: &str) -> bool {
     first && rest && name.len() <= NAME_MAX
 }
 
-/// `tool_choice`. A named function is asked for as `required` where it is the only one; to force
-/// one of several, tokens would have to be dictated to the model.
-pub(crate) fn choice(fields: &Fields<'_>, names: &Names) -> Result<ToolChoice, ApiError> {
+/// `tool_choice`. The model is told of a named function as of any that must be called.
+pub(crate) fn choice(fields: &Fields<'_>, names: &Names) -> Result<Choice, ApiError> {
+    let mut named = None;
     let choice = match fields.get("tool_choice") {
         None => ToolChoice::Auto,
         Some(Value::String(word)) => match word.as_str() {
@@ -80,18 +118,19 @@ pub(crate) fn choice(fields: &Fields<'_>, names: &Names) -> Result<ToolChoice, A
             }
         },
         Some(object @ Value::Object(_)) => {
-            named(&Fields::of(object, "tool_choice".to_owned())?, names)?
+            named = Some(name(&Fields::of(object, "tool_choice".to_owned())?, names)?);
+            ToolChoice::Required
         }
         Some(other) => return Err(wrong_type("tool_choice", "a string or an object", other)),
     };
-    if choice == ToolChoice::Required && names.0.is_empty() {
+    if choice == ToolChoice::Required && names.is_empty() {
         let message = "tool_choice is required and there are no tools: declare one";
         return Err(ApiError::value("tool_choice", message));
     }
-    Ok(choice)
+    Ok(Choice { rendered: choice, named })
 }
 
-fn named(choice: &Fields<'_>, names: &Names) -> Result<ToolChoice, ApiError> {
+fn name(choice: &Fields<'_>, names: &Names) -> Result<String, ApiError> {
     let path = "tool_choice.function.name";
     let function = match choice.string("type")? {
         Some("function") => choice.object("function")?,
@@ -102,18 +141,14 @@ fn named(choice: &Fields<'_>, names: &Names) -> Result<ToolChoice, ApiError> {
     };
     let name = function.map(|function| function.string("name")).transpose()?.flatten();
     let name = name.ok_or_else(|| ApiError::missing(path, format!("{path} is missing")))?;
-    if !names.0.contains(name) {
+    if !names.names.contains(name) {
         let message = format!("tool_choice names '{}', which no tool has", shown(name));
         return Err(ApiError::value(path, message));
     }
-    if names.0.len() > 1 {
-        let message = "tool_choice cannot force one of several tools: declare that one only";
-        return Err(ApiError::unsupported("tool_choice", message));
-    }
-    Ok(ToolChoice::Required)
+    Ok(name.to_owned())
 }
 
-/// `response_format`: the model is told about it; nothing makes it obey.
+/// `response_format`, as the model is told about it; nothing for plain text.
 pub(crate) fn response_format(fields: &Fields<'_>) -> Result<Option<Value>, ApiError> {
     let Some(format) = fields.object("response_format")? else { return Ok(None) };
     match format.string("type")? {

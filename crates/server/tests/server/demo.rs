@@ -101,6 +101,28 @@ fn it_calls_a_tool_and_reads_the_result() {
 }
 
 #[test]
+fn it_answers_in_json_and_calls_what_it_must() {
+    let (_server, at) = serve();
+    let schema = json!({ "type": "object", "properties": { "answer": { "type": "integer" } }, "required": ["answer"], "additionalProperties": false });
+    let format =
+        json!({ "type": "json_schema", "json_schema": { "name": "sum", "schema": schema } });
+    let question = json!([user("What is 47 + 38?")]);
+    let reply = ask(at, question.clone(), json!({ "response_format": format }));
+    let content = reply["choices"][0]["message"]["content"].as_str().unwrap();
+    let answer: Value = serde_json::from_str(content).unwrap();
+    assert!(answer["answer"].is_number(), "{content}");
+    assert_eq!(reply["choices"][0]["finish_reason"], "stop");
+
+    let city = json!({ "type": "object", "properties": { "city": { "type": "string", "maxLength": 20 } }, "required": ["city"] });
+    let function = json!({ "name": "get_weather", "parameters": city });
+    let options = json!({ "tools": [{ "type": "function", "function": function }], "tool_choice": "required", "parallel_tool_calls": false });
+    let reply = ask(at, question, options);
+    let call = &reply["choices"][0]["message"]["tool_calls"][0]["function"];
+    let arguments: Value = serde_json::from_str(call["arguments"].as_str().unwrap()).unwrap();
+    assert!(call["name"] == "get_weather" && arguments["city"].is_string(), "{reply}");
+}
+
+#[test]
 fn stops_and_limits() {
     let (_server, at) = serve();
     let question = json!([user("What is the capital of France?")]);

@@ -2,6 +2,7 @@
 
 mod choice;
 mod demo;
+mod guided;
 mod leaving;
 mod page;
 mod queue;

@@ -27,7 +27,7 @@ fn accepted() {
         json!({ "thinking": null, "reasoning": { "effort": "none" } }),
         json!({ "tools": [], "tool_choice": "auto" }),
         json!({ "tools": [tool("f")], "tool_choice": "required" }),
-        json!({ "tools": [tool("f")], "tool_choice": { "type": "function", "function": { "name": "f" } } }),
+        json!({ "tools": [tool("f"), tool("g")], "tool_choice": { "type": "function", "function": { "name": "f" } } }),
         json!({ "response_format": { "type": "text" }, "stream_options": { "include_usage": true } }),
         json!({ "max_tokens": 3.0, "stop": [], "functions": null }),
         json!({ "messages": [
@@ -143,11 +143,6 @@ fn refused() {
             bad,
             "tool_choice.function.name",
         ),
-        (
-            json!({ "tools": [tool("f"), tool("g")], "tool_choice": { "type": "function", "function": { "name": "g" } } }),
-            unsupported,
-            "tool_choice",
-        ),
         (json!({ "response_format": { "type": "xml" } }), bad, "response_format.type"),
         (
             json!({ "response_format": { "type": "json_schema" } }),
@@ -177,19 +172,38 @@ fn refused() {
 }
 
 #[test]
-fn a_format_is_rendered_and_said_not_to_be_enforced() {
+fn a_format_is_told_to_the_model() {
     let rig = start(&[Act::Say("{}"), Act::Stop]);
     let schema = json!({ "name": "x", "schema": { "type": "object" }, "strict": true });
-    let plain = chat(rig.at, json!({}));
-    assert_eq!(plain.header("x-not-enforced"), None);
-    let plain = plain.json()["usage"]["prompt_tokens"].as_u64();
+    let plain = chat(rig.at, json!({})).json()["usage"]["prompt_tokens"].as_u64();
     for format in
         [json!({ "type": "json_object" }), json!({ "type": "json_schema", "json_schema": schema })]
     {
-        let response = chat(rig.at, json!({ "response_format": format }));
-        assert_eq!(response.header("x-not-enforced"), Some("response_format"));
-        assert!(response.json()["usage"]["prompt_tokens"].as_u64() > plain);
+        let reply = chat(rig.at, json!({ "response_format": format })).json();
+        assert!(reply["usage"]["prompt_tokens"].as_u64() > plain);
     }
+}
+
+#[test]
+fn what_cannot_be_enforced_is_named() {
+    let rig = start(&[Act::Say("x"), Act::Stop]);
+    let bad = json!({ "type": "object", "properties": { "a": { "not": {} } } });
+    let format = json!({ "type": "json_schema", "json_schema": { "name": "x", "schema": bad } });
+    let function = json!({ "name": "f", "parameters": bad });
+    let tools = json!([tool("g"), { "type": "function", "function": function }]);
+    for (body, param) in [
+        (json!({ "response_format": format }), "response_format.json_schema.schema.properties.a"),
+        (
+            json!({ "tools": tools, "tool_choice": "required" }),
+            "tools[1].function.parameters.properties.a",
+        ),
+    ] {
+        let refusal = chat(rig.at, body.clone()).refusal();
+        assert_eq!(refusal, (400, "invalid_value".to_owned(), json!(param)), "{body}");
+    }
+    assert_eq!(rig.log.jobs.load(std::sync::atomic::Ordering::SeqCst), 0);
+    // Where nothing has to be called, the model is only told.
+    assert_eq!(chat(rig.at, json!({ "tools": tools })).status, 200);
 }
 
 #[test]

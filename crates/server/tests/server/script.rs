@@ -1,8 +1,8 @@
 //! An engine that does what it is told.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ pub(crate) enum Act {
     Id(u32),
     /// Is silent for so many milliseconds.
     Wait(u64),
+    /// Wants nothing in particular, until it has reached a stop id.
+    Noise(u64),
     /// Says `a` every so many milliseconds, for ever.
     Forever(u64),
     /// Fails.
@@ -140,20 +142,20 @@ fn play(job: Job, acts: &[Act], log: &Log) {
     let Job { prompt, max_new, mut sink } = job;
     sink.begin(0);
     let mut said = 0;
-    let mut say = |sink: &mut deltafin_server::Sink, ids: &[u32]| {
-        for &id in ids {
-            if said == max_new {
-                return Some(End::Length);
-            }
-            said += 1;
-            let id = sink.choose(&leaning(id, tokenizer.vocab_size() as usize));
-            log.ids.fetch_add(1, Ordering::SeqCst);
-            if sink.id(id).is_break() {
-                log.broken_off.store(true, Ordering::SeqCst);
-                return Some(End::Cancelled);
-            }
+    let stops = tokenizer.stop_ids();
+    let mut choose = |sink: &mut deltafin_server::Sink, logits: &dyn Fn(usize) -> Vec<f32>| {
+        if said == max_new {
+            return Some(End::Length);
         }
-        None
+        let id = sink.choose(&logits(said));
+        said += 1;
+        log.ids.fetch_add(1, Ordering::SeqCst);
+        if stops.contains(&id) {
+            return Some(End::Stop(id));
+        }
+        let flow = sink.id(id);
+        log.broken_off.fetch_or(flow.is_break(), Ordering::SeqCst);
+        flow.is_break().then_some(End::Cancelled)
     };
     let mut rows = 0;
     for act in acts {
@@ -165,15 +167,20 @@ fn play(job: Job, acts: &[Act], log: &Log) {
                 log.broken_off.fetch_or(flow.is_break(), Ordering::SeqCst);
                 flow.is_break().then_some(End::Cancelled)
             }
-            Act::Say(text) => say(&mut sink, &tokenizer.encode_markup(text)),
-            Act::Id(id) => say(&mut sink, &[*id]),
+            Act::Noise(seed) => loop {
+                if let Some(end) = choose(&mut sink, &|step| noise(*seed, step, &tokenizer)) {
+                    break Some(end);
+                }
+            },
+            Act::Say(text) => say(&mut choose, &mut sink, &tokenizer.encode_markup(text)),
+            Act::Id(id) => say(&mut choose, &mut sink, &[*id]),
             Act::Wait(ms) => {
                 sleep(Duration::from_millis(*ms));
                 None
             }
             Act::Forever(ms) => loop {
                 sleep(Duration::from_millis(*ms));
-                if let Some(end) = say(&mut sink, &tokenizer.encode_text("a")) {
+                if let Some(end) = say(&mut choose, &mut sink, &tokenizer.encode_text("a")) {
                     break Some(end);
                 }
             },
@@ -193,9 +200,33 @@ fn play(job: Job, acts: &[Act], log: &Log) {
     sink.end(End::Length);
 }
 
+type Choose<'a> =
+    dyn FnMut(&mut deltafin_server::Sink, &dyn Fn(usize) -> Vec<f32>) -> Option<End> + 'a;
+
+fn say(choose: &mut Choose<'_>, sink: &mut deltafin_server::Sink, ids: &[u32]) -> Option<End> {
+    ids.iter().find_map(|&id| choose(sink, &|_| leaning(id)))
+}
+
+/// Logits of a model that wants nothing in particular; one time in four it wants to come to an end.
+fn noise(seed: u64, step: usize, tokenizer: &Tokenizer) -> Vec<f32> {
+    let mix = |x: u64| {
+        let x = (x ^ (x >> 31)).wrapping_mul(0x7fb5_d329_728e_a185);
+        (x ^ (x >> 27)).wrapping_mul(0x81da_def4_bc2d_d44d) >> 40
+    };
+    let wants_end = mix(seed ^ mix(step as u64)) % 4 == 0;
+    let logit = |id: u32| {
+        let bytes = tokenizer.token_bytes(id).expect("in the table");
+        let ends = id >= tokenizer.base() || bytes.iter().any(|byte| b"\"}]".contains(byte));
+        let rest = mix(mix(seed).wrapping_add((step as u64) << 20) ^ u64::from(id)) as f32;
+        if ends && wants_end { rest * 2.0 } else { rest }
+    };
+    (0..tokenizer.vocab_size()).map(logit).collect()
+}
+
 /// Logits of a model that wants this id and hesitates between the first ones of the vocabulary.
-fn leaning(id: u32, vocab: usize) -> Vec<f32> {
-    let mut logits = vec![0.0; vocab];
+fn leaning(id: u32) -> Vec<f32> {
+    static SIZE: OnceLock<usize> = OnceLock::new();
+    let mut logits = vec![0.0; *SIZE.get_or_init(|| tokenizer().vocab_size() as usize)];
     logits[..8].copy_from_slice(&[2.0, 1.5, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0]);
     if let Some(logit) = logits.get_mut(id as usize) {
         *logit = 9.0;

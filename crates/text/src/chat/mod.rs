@@ -19,6 +19,7 @@ mod options;
 mod render;
 mod results;
 mod segment;
+pub mod tag;
 mod tools;
 
 pub use content::{Content, IMAGE_PLACEHOLDER, ImageBlock, Part};

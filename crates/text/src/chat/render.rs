@@ -1,15 +1,13 @@
 //! The prompt, piece by piece.
 //!
-//! Every call below writes segments in the order in which the model reads them. Attribute
-//! keys, values and punctuation are segments of their own, because that is how the model
-//! saw them: joined, they would encode to other ids.
+//! Every call below writes segments in the order in which the model reads them.
 
 use serde_json::{Map, Value};
 
 use super::results::{Placed, place};
 use super::{
     ChatError, Content, IMAGE_PLACEHOLDER, ImageBlock, Message, Part, Request, Segment, ToolCall,
-    tools,
+    tag, tools,
 };
 use crate::json;
 use crate::reply::Marker;
@@ -217,29 +215,15 @@ impl<'a> Renderer<'a> {
 
     fn end_message(&mut self) {
         self.close("message");
-        self.marker(Marker::End);
+        self.segments.push(tag::marker(Marker::End));
     }
 
-    fn open(&mut self, tag: &str, attributes: &[(&str, &str)]) {
-        self.marker(Marker::Open);
-        self.plain(tag.to_owned());
-        for (key, value) in attributes {
-            self.plain(format!(" {key}"));
-            self.plain("=\"".to_owned());
-            self.plain(value.replace('&', "&amp;").replace('"', "&quot;"));
-            self.plain("\"".to_owned());
-        }
-        self.marker(Marker::Sep);
+    fn open(&mut self, tag: &'static str, attributes: &[(&'static str, &str)]) {
+        self.segments.extend(tag::opening(tag, attributes));
     }
 
-    fn close(&mut self, tag: &str) {
-        self.marker(Marker::Close);
-        self.plain(tag.to_owned());
-        self.marker(Marker::Sep);
-    }
-
-    fn marker(&mut self, marker: Marker) {
-        self.segments.push(Segment::markup(marker.spelling()));
+    fn close(&mut self, tag: &'static str) {
+        self.segments.extend(tag::closing(tag));
     }
 
     fn plain(&mut self, text: String) {

@@ -1,0 +1,88 @@
+//! The model's vocabulary as grammars see it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use deltafin_text::Tokenizer;
+use deltafin_text::reply::Marker;
+use deltafin_text::tokenizer::SPECIAL_TOKENS;
+use llguidance::api::TopLevelGrammar;
+use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
+use llguidance::{Matcher, ParserFactory};
+
+/// Longer tokens are never chosen where a form is kept to; the release's longest has 256 bytes.
+const TOKEN_BYTES_MAX: usize = 512;
+/// States of a lexer take 1 to 2 kB each; a grammar that needs more than this ends its reply with an error.
+const LEXER_STATES_MAX: usize = 50_000;
+
+/// All tokens by their bytes. Special ones that are no markers are not among them.
+pub(crate) struct Vocabulary {
+    factory: ParserFactory,
+    ordinary: u32,
+    close: u32,
+}
+
+impl Vocabulary {
+    /// Sorts the tokenizer's tokens by their bytes. Takes about a second for a vocabulary of full size.
+    ///
+    /// # Errors
+    /// When the tokenizer lacks a marker.
+    pub(crate) fn new(tokenizer: &Tokenizer) -> Result<Vocabulary, String> {
+        let id = |marker: Marker| {
+            let name = marker.spelling();
+            tokenizer.special_id(name).ok_or_else(|| format!("the tokenizer has no {name}"))
+        };
+        let markers = [id(Marker::Open)?, id(Marker::Close)?, id(Marker::Sep)?, id(Marker::End)?];
+        let size = tokenizer.base() + SPECIAL_TOKENS;
+        let bytes = (0..size).map(|id| word(tokenizer, id, markers.contains(&id)));
+        let trie = TokTrie::from(&TokRxInfo::new(size, markers[3]), &bytes.collect::<Vec<_>>());
+        let tokens: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
+        let mut factory = ParserFactory::new_simple(&tokens).map_err(|error| words(&error))?;
+        factory.quiet();
+        factory.limits_mut().verbose_errors = false;
+        factory.limits_mut().max_lexer_states = LEXER_STATES_MAX;
+        Ok(Vocabulary { factory, ordinary: tokenizer.base(), close: markers[1] })
+    }
+
+    /// Ids below this one are text.
+    pub(super) fn ordinary(&self) -> u32 {
+        self.ordinary
+    }
+
+    /// The marker that begins a closing tag.
+    pub(super) fn close(&self) -> u32 {
+        self.close
+    }
+
+    /// What follows a grammar in the dialect of `llguidance`.
+    ///
+    /// # Errors
+    /// When it is malformed or too large.
+    pub(super) fn compile(&self, grammar: String) -> Result<Matcher, String> {
+        let parser = self.factory.create_parser(TopLevelGrammar::from_lark(grammar));
+        Ok(Matcher::new(Ok(parser.map_err(|error| words(&error))?)))
+    }
+}
+
+/// Bytes that no UTF-8 text has tell a marker from its spelling.
+fn word(tokenizer: &Tokenizer, id: u32, is_marker: bool) -> Vec<u8> {
+    let bytes = tokenizer.token_bytes(id).unwrap_or_default();
+    match id < tokenizer.base() {
+        true if bytes.len() <= TOKEN_BYTES_MAX => bytes.to_vec(),
+        false if is_marker => [&[TokTrie::SPECIAL_TOKEN_MARKER], bytes].concat(),
+        _ => Vec::new(),
+    }
+}
+
+/// What went wrong, on one line.
+pub(super) fn words(error: &impl fmt::Display) -> String {
+    let text = error.to_string();
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("unknown");
+    line.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+impl fmt::Debug for Vocabulary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vocabulary").field("ordinary", &self.ordinary).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,56 @@
+//! The form that a request wants its reply to have.
+
+use deltafin_text::chat::{Request, ToolChoice};
+use serde_json::{Value, json};
+
+use super::tools::{Declared, Names};
+use crate::guide::{Calls, Form, Said, Tool};
+
+/// The form of the reply; none where all of it is left to the model.
+pub(crate) fn of(
+    request: &Request,
+    tools: &Names,
+    named: Option<&str>,
+    parallel: bool,
+) -> Option<Form> {
+    let must = request.tool_choice == ToolChoice::Required;
+    let format = request.response_format.as_ref().map(wanted);
+    let may = request.tool_choice == ToolChoice::Auto && !tools.is_empty();
+    let strict = may && tools.all().any(|tool| tool.is_strict);
+    if !must && format.is_none() && !strict {
+        return None;
+    }
+    let said = match format {
+        _ if must => Said::Nothing,
+        Some(said) => said,
+        None => Said::Text,
+    };
+    let called = tools.all().filter(|tool| named.is_none_or(|name| name == tool.name));
+    let calls = (must || may).then(|| Calls {
+        tools: called.map(|declared| tool(declared, must)).collect(),
+        single: named.is_some() || !parallel,
+    });
+    Some(Form { thinking: request.thinking, said, calls })
+}
+
+/// `response_format`, which was checked: an object is wanted, or what a schema describes.
+fn wanted(format: &Value) -> Said {
+    match format["json_schema"].get("schema") {
+        Some(schema) => Said::Json {
+            schema: schema.clone(),
+            path: "response_format.json_schema.schema".to_owned(),
+        },
+        None => {
+            Said::Json { schema: json!({ "type": "object" }), path: "response_format".to_owned() }
+        }
+    }
+}
+
+fn tool(declared: &Declared, must: bool) -> Tool {
+    Tool {
+        name: declared.name.clone(),
+        parameters: declared.parameters.clone(),
+        path: declared.path.clone(),
+        lenient: !must && !declared.is_strict,
+    }
+}
