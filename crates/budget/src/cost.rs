@@ -130,7 +130,8 @@ impl Touched {
         }
     }
 
-    fn spine_bytes(&self) -> u64 {
+    /// Bytes of the whole spine, the head among it.
+    pub fn spine_bytes(&self) -> u64 {
         self.spine.iter().sum()
     }
 
@@ -139,7 +140,8 @@ impl Touched {
         units.filter(|(_, stays)| !**stays).map(|(bytes, _)| bytes).sum()
     }
 
-    fn token_experts(&self) -> u64 {
+    /// Bytes of the experts of one token.
+    pub fn token_experts(&self) -> u64 {
         (self.top_k * self.moe_layers) as u64 * self.expert
     }
 }

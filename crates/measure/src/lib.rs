@@ -21,6 +21,7 @@ mod doubt;
 mod drive;
 mod machine;
 mod memory;
+mod moment;
 mod options;
 mod rounds;
 
@@ -28,6 +29,7 @@ pub use cases::{Case, Format};
 pub use doubt::Doubt;
 pub use drive::{DriveError, DriveSpeed, drive_speed, drive_speed_at};
 pub use memory::Memory;
+pub use moment::{Moment, Moments};
 pub use options::{MOST_ROWS, MOST_SECONDS, MOST_THREADS, Options, OptionsError};
 
 use deltafin_kernels::{Isa, IsaKind, Kernels, Parallel, Scratch};

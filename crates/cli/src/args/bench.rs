@@ -57,6 +57,22 @@ enum BenchTyped {
         #[command(flatten)]
         engine: EngineArgs,
     },
+    /// A token's time beside what memory and the kernels alone would take
+    ///
+    /// All weights must fit in memory. Takes some tokens, then samples memory and kernels, in turns, and holds
+    /// each round against the better of the samples before and after it.
+    Token {
+        /// Rounds
+        #[arg(long, value_name = "N", default_value = "9")]
+        rounds: Positive,
+
+        /// Tokens of a round
+        #[arg(long, value_name = "N", default_value = "4")]
+        tokens: Positive,
+
+        #[command(flatten)]
+        engine: EngineArgs,
+    },
     #[command(hide = true)]
     Once(arms::OnceArgs),
 }
@@ -97,6 +113,17 @@ pub(crate) struct BenchRoutes {
     pub(crate) engine: EngineArgs,
 }
 
+/// Tokens to hold against the machine.
+#[derive(Debug)]
+pub(crate) struct BenchToken {
+    /// Rounds.
+    pub(crate) rounds: usize,
+    /// Tokens of a round.
+    pub(crate) tokens: usize,
+    /// The engine to run them on.
+    pub(crate) engine: EngineArgs,
+}
+
 impl BenchArgs {
     pub(super) fn meaning(self) -> Result<Command, Usage> {
         Ok(match self.command {
@@ -112,6 +139,10 @@ impl BenchArgs {
             BenchTyped::Prefill(args) => Command::BenchArms(args.meaning()?),
             BenchTyped::Routes { prompt, seed, engine } => {
                 Command::BenchRoutes(Box::new(BenchRoutes { prompt: prompt.0.get(), seed, engine }))
+            }
+            BenchTyped::Token { rounds, tokens, engine } => {
+                let (rounds, tokens) = (rounds.0.get(), tokens.0.get());
+                Command::BenchToken(Box::new(BenchToken { rounds, tokens, engine }))
             }
             BenchTyped::Once(args) => Command::BenchOnce(Box::new(args.meaning())),
         })

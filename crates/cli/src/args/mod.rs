@@ -23,7 +23,9 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 
 use crate::built_in;
 
-pub(crate) use bench::{Arm, BenchArms, BenchKernels, BenchOnce, BenchRoutes, ONCE, Phase};
+pub(crate) use bench::{
+    Arm, BenchArms, BenchKernels, BenchOnce, BenchRoutes, BenchToken, ONCE, Phase,
+};
 pub(crate) use chat::{Chat, Style};
 pub(crate) use convert::Convert;
 pub(crate) use engine::{EngineArgs, ModelArg};
@@ -119,6 +121,8 @@ pub(crate) enum Command {
     BenchArms(BenchArms),
     /// How a router chooses.
     BenchRoutes(Box<BenchRoutes>),
+    /// A token beside what the machine gives.
+    BenchToken(Box<BenchToken>),
     /// One run of one arm.
     BenchOnce(Box<BenchOnce>),
     /// A synthetic checkpoint.

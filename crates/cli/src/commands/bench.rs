@@ -9,12 +9,14 @@ mod page_cache;
 mod prompt;
 mod report;
 mod routes;
+mod token;
 
 use deltafin_measure::{KernelLine, KernelReport, Options};
 
 pub(crate) use self::arms::arms;
 pub(crate) use self::once::once;
 pub(crate) use self::routes::routes;
+pub(crate) use self::token::token;
 use crate::args::BenchKernels;
 use crate::failure::Failure;
 use crate::terminal::{self, ProgressLine, Terminal};

@@ -30,6 +30,7 @@ pub(crate) fn run(command: Command, given: Given) -> Result<(), Failure> {
         Command::Plan(asked) => plan::plan(&asked, given),
         Command::BenchArms(arms) => bench::arms(arms, given),
         Command::BenchRoutes(asked) => bench::routes(&asked, given),
+        Command::BenchToken(asked) => bench::token(&asked, given),
         Command::BenchOnce(once) => bench::once(&once, given),
         Command::BenchKernels(engine) => bench::kernels(&engine),
         Command::Synth(synth) => synth::synth(&synth),

@@ -82,3 +82,24 @@ fn routes_are_counted() {
     let short = ["bench", "routes", "--model", &model, "--prompt", "1"];
     assert!(deltafin(&short).ok().contains("two tokens"), "a text that is too short to tell");
 }
+
+#[test]
+fn a_token_is_held_against_memory_and_kernels() {
+    let model = fixture("k3-micro");
+    let args = ["bench", "token", "--model", &model, "--rounds", "2", "--json"];
+    let report = deltafin(&args).json();
+    assert_eq!((&report["tokens"], &report["recipe"]), (&8.into(), &"bf16".into()));
+    assert!(report["bytes_touched_per_token"].as_u64().is_some_and(|bytes| bytes > 0));
+    for name in ["seconds_per_token", "ratio_to_memory", "ratio_to_kernels"] {
+        assert!(report[name]["median"].as_f64().is_some_and(|number| number > 0.0), "{report}");
+    }
+    let table = deltafin(&["bench", "token", "--model", "demo", "--rounds", "1"]).ok();
+    assert!(table.contains("of what the kernels give"), "{table}");
+}
+
+#[test]
+fn a_token_that_must_be_read_is_not_held_against_memory() {
+    let model = fixture("k3-micro");
+    let line = deltafin(&["bench", "token", "--model", &model, "--expert-cache", "off"]).refusal();
+    assert!(line.contains("--memory") && line.contains("bench decode"), "{line}");
+}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::program::{command, deltafin, ran};
 
 /// The commands with a help page.
-const PAGES: [&[&str]; 20] = [
+const PAGES: [&[&str]; 21] = [
     &[],
     &["run"],
     &["chat"],
@@ -23,6 +23,7 @@ const PAGES: [&[&str]; 20] = [
     &["bench", "decode"],
     &["bench", "prefill"],
     &["bench", "routes"],
+    &["bench", "token"],
     &["synth"],
     &["completions"],
     &["man"],
