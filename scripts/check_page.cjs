@@ -13,7 +13,7 @@ const PATIENCE_MS = 120_000;
 
 /** The server and its address, once it says that it serves. */
 async function serve() {
-  const server = spawn(program, ["serve", "--model", "demo", "--port", "0"], { stdio: ["ignore", "ignore", "pipe"] });
+  const server = spawn(program, ["serve", "--model", "demo", "--port", "0", "--replay", "0"], { stdio: ["ignore", "ignore", "pipe"] });
   const lines = readline.createInterface({ input: server.stderr });
   for await (const line of lines) {
     const found = /serving \S+ on (http:\S+)\/v1/.exec(line);

@@ -29,7 +29,8 @@ def user(text):
 def start(program):
     """The server and its address, once it says that it serves."""
     server = subprocess.Popen(
-        [program, "serve", "--model", "demo", "--port", "0", "--api-key", "key", "--queue", "0"],
+        [program, "serve", "--model", "demo", "--port", "0", "--api-key", "key", "--queue", "0",
+         "--replay", "0"],
         stderr=subprocess.PIPE, text=True)
     for line in server.stderr:
         found = re.search(r"serving \S+ on (\S+)", line)

@@ -16,6 +16,7 @@ use crate::guide::Vocabulary;
 use crate::http::ApiError;
 use crate::metrics::{Gauges, Metrics};
 use crate::queue::Queue;
+use crate::runs::Runs;
 use crate::settings::Settings;
 
 /// Where the server stands in its life.
@@ -56,6 +57,7 @@ pub(crate) type Log = Box<dyn Fn(&str) + Send + Sync>;
 pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) queue: Queue,
+    pub(crate) runs: Runs,
     pub(crate) controls: Controls,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) model: OnceLock<Model>,
@@ -79,6 +81,7 @@ impl App {
         App {
             queue: Queue::new(settings.queue),
             settings,
+            runs: Runs::default(),
             controls: Controls::default(),
             metrics: Arc::default(),
             model: OnceLock::new(),

@@ -10,9 +10,19 @@ pub(crate) struct Control {
     /// The reply is still in its reasoning, or has not begun with it.
     pub(crate) is_thinking: AtomicBool,
     end_reasoning: AtomicBool,
+    was_used: AtomicBool,
 }
 
 impl Control {
+    pub(crate) fn new(is_thinking: bool) -> Control {
+        Control { is_thinking: AtomicBool::new(is_thinking), ..Control::default() }
+    }
+
+    /// Whether the reply was steered away from what its request alone would give.
+    pub(crate) fn was_used(&self) -> bool {
+        self.was_used.load(Ordering::Relaxed)
+    }
+
     /// Whether the reasoning is to end now. Said once.
     pub(crate) fn take_end_of_reasoning(&self) -> bool {
         self.end_reasoning.swap(false, Ordering::Relaxed)
@@ -37,6 +47,7 @@ impl Controls {
         let controls = self.lock();
         let control = controls.get(id)?;
         let is_thinking = control.is_thinking.load(Ordering::Relaxed);
+        control.was_used.fetch_or(is_thinking, Ordering::Relaxed);
         control.end_reasoning.fetch_or(is_thinking, Ordering::Relaxed);
         Some(is_thinking)
     }

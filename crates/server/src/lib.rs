@@ -5,12 +5,12 @@
 //! server's state never wait for the model.
 //!
 //! ```text
-//! socket ─► http ─► request ─► Queue ─► Backend ═ Sink ═► Generation ─► response ─► socket
-//!                    (checked)   (one slot)   (ids)   (deltas)
+//! socket ─► http ─► request ─► Queue ─► Backend ═ Sink ═► relay ─► Generation ─► response ─► socket
+//!                    (checked)   (one slot)   (ids)   (deltas, for all who asked alike)
 //! ```
 //!
-//! HTTP runs on a few threads of its own. The engine has its own thread; a bounded channel joins the
-//! two. [`Backend`] is the line between them.
+//! HTTP runs on a few threads of its own. The engine has its own thread; a relay that bounds how far it may
+//! be ahead joins the two. [`Backend`] is the line between them.
 #![forbid(unsafe_code)]
 
 mod app;
@@ -24,8 +24,10 @@ mod http;
 mod metrics;
 mod queue;
 mod reader;
+mod relay;
 mod request;
 mod response;
+mod runs;
 mod server;
 mod settings;
 mod sink;

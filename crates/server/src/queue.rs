@@ -58,7 +58,7 @@ impl Queue {
         } else {
             return Err(Full { retry_after_s: line.retry_after_s() });
         }
-        Ok(Ticket { shared: self.0.clone(), number, turn })
+        Ok(Ticket { place: Place { shared: self.0.clone(), number }, turn })
     }
 
     /// Whether somebody generates.
@@ -90,20 +90,21 @@ impl Shared {
     }
 }
 
-/// A place in the queue.
+/// A place in the queue, and the slot that comes with its turn.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    shared: Arc<Shared>,
-    number: u64,
-    turn: oneshot::Receiver<Slot>,
+    pub(crate) place: Place,
+    pub(crate) turn: oneshot::Receiver<Slot>,
 }
 
-impl Ticket {
-    /// Waits for the slot. Can be given up and taken up again without losing the place.
-    pub(crate) async fn turn(&mut self) -> Option<Slot> {
-        (&mut self.turn).await.ok()
-    }
+/// A place in the queue, until dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    shared: Arc<Shared>,
+    number: u64,
+}
 
+impl Place {
     /// How many are served before this one, the running one included; 0 when it is its turn.
     pub(crate) fn ahead(&self) -> usize {
         let line = self.shared.lock();
@@ -111,10 +112,10 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for Place {
     fn drop(&mut self) {
         self.shared.lock().waiting.retain(|(number, _)| *number != self.number);
-        // A slot that was handed over and never fetched is dropped with the receiver.
+        // A slot that was handed over and never fetched is dropped with its receiver.
     }
 }
 
@@ -169,12 +170,12 @@ mod tests {
         let mut first = queue.join().unwrap();
         let (mut second, mut third) = (queue.join().unwrap(), queue.join().unwrap());
         assert_eq!(queue.join().unwrap_err(), Full { retry_after_s: 30 });
-        assert_eq!((first.ahead(), second.ahead(), third.ahead()), (0, 1, 2));
+        assert_eq!((first.place.ahead(), second.place.ahead(), third.place.ahead()), (0, 1, 2));
         let slot = now(&mut first).unwrap();
         assert!(now(&mut second).is_none());
         drop(slot);
         let slot = now(&mut second).unwrap();
-        assert_eq!((queue.depth(), third.ahead()), (1, 1));
+        assert_eq!((queue.depth(), third.place.ahead()), (1, 1));
         drop(slot);
         drop(now(&mut third).unwrap());
         assert!(!queue.is_busy());

@@ -24,8 +24,7 @@ impl Reader {
     }
 
     /// A text that goes on.
-    pub(crate) fn raw(tokenizer: Arc<Tokenizer>, stop: Vec<String>) -> Reader {
-        let options = ReplyOptions { stop, ..ReplyOptions::new(Channel::Response) };
+    pub(crate) fn raw(tokenizer: Arc<Tokenizer>, options: ReplyOptions) -> Reader {
         Reader::new(tokenizer, options, false)
     }
 

@@ -16,6 +16,9 @@ pub struct Settings {
     pub allow_sampling: bool,
     /// Requests that may wait while one is answered.
     pub queue: usize,
+    /// How long a reply that has ended is told again to who asks for the same; not at all when zero. One
+    /// that is being generated is always shared.
+    pub replay: Duration,
     /// Origins whose pages may ask; `*` for all.
     pub cors_origins: Vec<String>,
     /// Bytes of a request's body.
@@ -42,6 +45,7 @@ impl Default for Settings {
             api_keys: Vec::new(),
             allow_sampling: false,
             queue: 4,
+            replay: Duration::from_secs(60),
             cors_origins: Vec::new(),
             max_body_bytes: 32 << 20,
             default_max_tokens: None,

@@ -9,26 +9,22 @@ use std::time::Instant;
 
 use deltafin_text::Delta;
 use deltafin_text::reply::{Answer, Channel, Cut};
-use tokio::sync::mpsc;
 
 use crate::backend::{End, Flow};
 use crate::choice::Score;
 use crate::metrics::Metrics;
 use crate::queue::Slot;
 use crate::reader::Reader;
+use crate::relay::Teller;
 use crate::steering::Steering;
 
-/// Messages that may wait between the engine and a connection. A listener that falls this far
-/// behind makes the engine wait; one that takes nothing for long is given up on its own side.
-pub(crate) const EVENTS_MAX: usize = 256;
-
-/// What the engine tells a connection.
-#[derive(Debug)]
+/// What the engine tells all who listen.
+#[derive(Clone, Debug)]
 pub(crate) enum Told {
     /// Pieces of the reply, never empty.
-    Pieces(Vec<Piece>),
+    Pieces(Arc<[Piece]>),
     /// The reply is complete.
-    Ended(Summary),
+    Ended(Arc<Summary>),
     /// Something went wrong, in words.
     Failed(String),
 }
@@ -74,9 +70,9 @@ pub struct Sink {
     began: Instant,
     last: Option<Instant>,
     metrics: Arc<Metrics>,
-    // Dropped before the channel: whoever sees the channel closed finds the slot free.
+    // Dropped before the teller: whoever hears that it is over finds the slot free.
     slot: Slot,
-    events: mpsc::Sender<Told>,
+    teller: Teller,
 }
 
 impl Sink {
@@ -84,12 +80,12 @@ impl Sink {
         reader: Reader,
         steering: Steering,
         slot: Slot,
+        teller: Teller,
         metrics: Arc<Metrics>,
-    ) -> (Sink, mpsc::Receiver<Told>) {
-        let (events, told) = mpsc::channel(EVENTS_MAX);
+    ) -> Sink {
         let began = Instant::now();
         metrics.prefill.set(0, 0);
-        let sink = Sink {
+        Sink {
             reader,
             steering,
             held: Vec::new(),
@@ -99,9 +95,8 @@ impl Sink {
             last: None,
             metrics,
             slot,
-            events,
-        };
-        (sink, told)
+            teller,
+        }
     }
 
     /// So many ids of the prompt are taken in already.
@@ -166,7 +161,7 @@ impl Sink {
             cached: self.cached,
             likely: std::mem::take(&mut self.likely),
         };
-        self.tell(Told::Ended(summary));
+        self.tell(Told::Ended(Arc::new(summary)));
     }
 
     /// The generation cannot go on, for this reason.
@@ -176,7 +171,7 @@ impl Sink {
 
     /// Whether nobody listens any more.
     pub fn is_abandoned(&self) -> bool {
-        self.events.is_closed()
+        self.teller.is_abandoned()
     }
 
     fn flow(&self) -> Flow {
@@ -184,7 +179,7 @@ impl Sink {
     }
 
     fn publish(&mut self, deltas: Vec<Delta>) {
-        let pieces: Vec<Piece> = deltas.into_iter().map(|delta| self.piece(delta)).collect();
+        let pieces: Arc<[Piece]> = deltas.into_iter().map(|delta| self.piece(delta)).collect();
         if !pieces.is_empty() {
             self.tell(Told::Pieces(pieces));
         }
@@ -216,8 +211,8 @@ impl Sink {
     }
 
     fn tell(&mut self, told: Told) {
-        // A listener that is gone is noticed by `flow`.
-        let _ = self.events.blocking_send(told);
+        // Listeners that are gone are noticed by `flow`.
+        self.teller.tell(told);
     }
 
     fn measure(&mut self) {

@@ -51,6 +51,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value = "4")]
     queue: Count,
 
+    /// Seconds for which a reply that has ended is sent again to who asks for the same; 0 for none
+    ///
+    /// A request that equals one which is waiting or being answered always shares its reply.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    replay: u32,
+
     /// Origin whose web pages may ask, such as http://localhost:3000, or '*'; may be repeated
     #[arg(long = "cors-origin", value_name = "ORIGIN")]
     cors_origins: Vec<String>,
@@ -106,6 +112,7 @@ impl ServeArgs {
             api_keys: self.api_keys,
             allow_sampling: self.allow_sampling,
             queue: self.queue.0,
+            replay: Duration::from_secs(self.replay.into()),
             cors_origins: self.cors_origins,
             max_body_bytes: self.max_body.0.get(),
             default_max_tokens: self.default_max_tokens.map(|count| count.0.get()),

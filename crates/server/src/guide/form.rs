@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// The form of a reply.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Form {
     /// The reply begins with reasoning, and opens the channel of its answer itself.
     pub(crate) thinking: bool,
@@ -13,7 +13,7 @@ pub(crate) struct Form {
 }
 
 /// What the answer's channel holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Said {
     /// Nothing: calls follow at once.
     Nothing,
@@ -29,7 +29,7 @@ pub(crate) enum Said {
 }
 
 /// Calls, each to one of these tools.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Calls {
     pub(crate) tools: Vec<Tool>,
     /// Only one call is made.
@@ -37,7 +37,7 @@ pub(crate) struct Calls {
 }
 
 /// A tool that may be called.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tool {
     pub(crate) name: String,
     /// The schema of its arguments; it takes none if absent.

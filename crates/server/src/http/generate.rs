@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode, Version};
 use axum::response::{IntoResponse as _, Response};
+use deltafin_text::reply::{Channel, ReplyOptions};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -18,7 +19,7 @@ use super::guard::RequestId;
 use super::{ApiError, json, pieces, set};
 use crate::app::{App, Model, now_s};
 use crate::choice::Chooser;
-use crate::generation::{Generation, Plan};
+use crate::generation::{Generation, Plan, Wish};
 use crate::guide::{Form, Guide};
 use crate::reader::Reader;
 use crate::request::fields::{Fields, shown};
@@ -108,11 +109,12 @@ fn prepare_chat(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepare
     let prompt = render(model, &request)?;
     let max_new = room(model, "messages", prompt.len(), options.max_new)?;
     let prompt_tokens = prompt.len().saturating_sub(OPENING_TOKENS);
-    let reader = Reader::chat(model.tokenizer.clone(), reply);
+    let guide = form.as_ref().map(|form| guided(model, form)).transpose()?;
+    let reader = Reader::chat(model.tokenizer.clone(), reply.clone());
     let head = head(app, model, "chatcmpl-", prompt_tokens, &options);
     let shape = Shape::chat(head, request.thinking);
-    let guide = form.map(|form| guided(model, &form)).transpose()?;
-    let plan = Plan { guide, ..plan(prompt, max_new, reader, &options) };
+    let wish = Wish { form, is_chat: true, ..wish(prompt, max_new, reply, &options) };
+    let plan = Plan { guide, ..plan(wish, reader) };
     Ok(Prepared { plan, shape, options })
 }
 
@@ -128,19 +130,25 @@ fn prepare_completion(app: &App, model: &Model, fields: &Fields<'_>) -> Result<P
         completion::read(fields, chance(app, &fresh_seed(app)))?;
     let prompt = model.tokenizer.encode_text(&prompt);
     let max_new = room(model, "prompt", prompt.len(), options.max_new)?;
-    let reader = Reader::raw(model.tokenizer.clone(), stop);
     let head = head(app, model, "cmpl-", prompt.len(), &options);
+    let reply = ReplyOptions { stop, ..ReplyOptions::new(Channel::Response) };
+    let reader = Reader::raw(model.tokenizer.clone(), reply.clone());
     Ok(Prepared {
-        plan: plan(prompt, max_new, reader, &options),
+        plan: plan(wish(prompt, max_new, reply, &options), reader),
         shape: Shape::text(head),
         options,
     })
 }
 
-fn plan(prompt: Vec<u32>, max_new: usize, reader: Reader, options: &Options) -> Plan {
-    let chooser = Chooser::new(options.sampling, options.logprobs);
-    let reasoning_limit = options.reasoning_limit;
-    Plan { prompt, max_new, reader, chooser, reasoning_limit, guide: None }
+fn wish(prompt: Vec<u32>, max_new: usize, reply: ReplyOptions, options: &Options) -> Wish {
+    let Options { sampling, logprobs, reasoning_limit, .. } = *options;
+    let (is_chat, form) = (false, None);
+    Wish { prompt, max_new, reply, is_chat, sampling, logprobs, reasoning_limit, form }
+}
+
+fn plan(wish: Wish, reader: Reader) -> Plan {
+    let chooser = Chooser::new(wish.sampling, wish.logprobs);
+    Plan { wish, reader, chooser, guide: None }
 }
 
 fn fresh_seed(app: &App) -> impl Fn() -> u64 + '_ {

@@ -51,13 +51,13 @@ pub(super) fn opening() -> Value {
 
 /// One kind of increment for each choice. A call is told when it is complete: until then the model
 /// may still drop it or repeat an argument, and what was told cannot be taken back.
-pub(super) fn pieces(app: &App, piece: Piece) -> Vec<Value> {
-    let tokens = piece.tokens;
-    match piece.delta {
-        Delta::Reasoning(text) => vec![likely(reasoning(&text), logprobs::of(&tokens, &[]))],
+pub(super) fn pieces(app: &App, piece: &Piece) -> Vec<Value> {
+    let tokens = &piece.tokens;
+    match &piece.delta {
+        Delta::Reasoning(text) => vec![likely(reasoning(text), logprobs::of(tokens, &[]))],
         Delta::ReasoningEnd => vec![reasoning("")],
         Delta::Content(text) => {
-            vec![likely(delta(json!({ "content": text })), logprobs::of(&[], &tokens))]
+            vec![likely(delta(json!({ "content": text })), logprobs::of(&[], tokens))]
         }
         Delta::Call { index, call } => {
             let function = json!({ "name": call.name, "arguments": "" });

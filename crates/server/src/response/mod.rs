@@ -71,10 +71,10 @@ impl Shape {
     }
 
     /// The chunks that a piece of the reply becomes.
-    pub(crate) fn pieces(&self, app: &App, piece: Piece) -> Vec<Value> {
+    pub(crate) fn pieces(&self, app: &App, piece: &Piece) -> Vec<Value> {
         let choices = match self.kind {
             Kind::Chat { .. } => chat::pieces(app, piece),
-            Kind::Text => text::pieces(piece.delta),
+            Kind::Text => text::pieces(&piece.delta),
         };
         choices.into_iter().map(|choice| self.chunk(choice)).collect()
     }

@@ -53,7 +53,7 @@ async fn tell(
         };
         match step {
             Step::Pieces(pieces) => {
-                for piece in pieces.into_iter().flat_map(|piece| shape.pieces(app, piece)) {
+                for piece in pieces.iter().flat_map(|piece| shape.pieces(app, piece)) {
                     out.event(&piece).await?;
                 }
             }

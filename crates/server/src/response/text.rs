@@ -12,9 +12,9 @@ pub(super) fn choice(summary: &Summary) -> Value {
 }
 
 /// A piece of it.
-pub(super) fn pieces(delta: Delta) -> Vec<Value> {
+pub(super) fn pieces(delta: &Delta) -> Vec<Value> {
     match delta {
-        Delta::Content(text) => vec![piece(&text, None)],
+        Delta::Content(text) => vec![piece(text, None)],
         _ => Vec::new(),
     }
 }

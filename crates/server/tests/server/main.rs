@@ -9,6 +9,7 @@ mod queue;
 mod refusal;
 mod reply;
 mod script;
+mod sharing;
 mod shutdown;
 mod stream;
 mod transport;

@@ -9,6 +9,11 @@ use serde_json::json;
 use crate::script::{Act, quick, soon, start, start_with};
 use crate::wire::{chat, get, post};
 
+/// A stream that shares nothing with one of another number.
+fn numbered(number: usize) -> serde_json::Value {
+    json!({ "stream": true, "max_tokens": 100 + number })
+}
+
 fn depth(at: std::net::SocketAddr) -> String {
     let page = get(at, "/metrics", "").text();
     let line = page.lines().find(|line| line.starts_with("deltafin_queue_depth "));
@@ -18,10 +23,10 @@ fn depth(at: std::net::SocketAddr) -> String {
 #[test]
 fn the_fifth_that_would_wait_is_turned_away_at_once() {
     let rig = start(&[Act::Forever(20)]);
-    let mut streams = vec![chat(rig.at, json!({ "stream": true }))];
+    let mut streams = vec![chat(rig.at, numbered(0))];
     rig.until_busy();
     for waiting in 1..=4 {
-        let mut stream = chat(rig.at, json!({ "stream": true }));
+        let mut stream = chat(rig.at, numbered(waiting));
         assert_eq!(stream.status, 200);
         assert!(stream.chunk().unwrap().contains("\"role\""));
         let comment = stream.chunk().unwrap();
@@ -46,14 +51,14 @@ fn the_fifth_that_would_wait_is_turned_away_at_once() {
     streams.remove(2).leave();
     soon("a place", || depth(rig.at) == "deltafin_queue_depth 3");
     assert_eq!(rig.log.jobs.load(Ordering::SeqCst), 1);
-    assert_eq!(chat(rig.at, json!({ "stream": true })).status, 200);
+    assert_eq!(chat(rig.at, numbered(5)).status, 200);
 }
 
 #[test]
 fn without_a_queue_the_second_is_turned_away() {
     let settings = Settings { queue: 0, ..quick() };
     let rig = start_with(settings, &[Act::Wait(200), Act::Say("x"), Act::Stop]);
-    let first = chat(rig.at, json!({ "stream": true }));
+    let first = chat(rig.at, numbered(0));
     assert_eq!(chat(rig.at, json!({})).status, 429);
     assert_eq!(first.events().last().unwrap(), "[DONE]");
     // Who has seen the end may ask again at once.
@@ -65,7 +70,7 @@ fn without_a_queue_the_second_is_turned_away() {
 #[test]
 fn waiting_requests_are_served_in_order() {
     let rig = start(&[Act::Wait(50), Act::Say("x"), Act::Stop]);
-    let streams: Vec<_> = (0..4).map(|_| chat(rig.at, json!({ "stream": true }))).collect();
+    let streams: Vec<_> = (0..4).map(|number| chat(rig.at, numbered(number))).collect();
     for stream in streams {
         assert_eq!(stream.events().last().unwrap(), "[DONE]");
     }

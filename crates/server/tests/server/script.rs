@@ -68,6 +68,7 @@ pub(crate) fn quick() -> Settings {
         ping_interval: Duration::from_millis(100),
         stall_limit: Duration::from_millis(500),
         shutdown_grace: Duration::from_millis(300),
+        replay: Duration::ZERO,
         ..Settings::default()
     }
 }

@@ -17,7 +17,7 @@ fn what_runs_may_finish() {
     let settings = Settings { shutdown_grace: grace, ..quick() };
     let rig = start_with(settings, &[Act::Wait(150), Act::Say("x"), Act::Stop]);
     let running = chat(rig.at, json!({ "stream": true }));
-    let waiting = chat(rig.at, json!({ "stream": true }));
+    let waiting = chat(rig.at, json!({ "stream": true, "max_tokens": 9 }));
     let at = rig.at;
     let began = Instant::now();
     let ends = spawn(move || rig.server.shut_down());

@@ -1,0 +1,202 @@
+//! The events of one generation, kept from its beginning, for all who listen to it.
+//!
+//! Promises: whoever comes late hears everything from the start; the engine waits only while all
+//! listeners are far behind; when the last of them has left, it is told at its next step.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::queue::Place;
+use crate::sink::Told;
+
+/// Events by which the foremost listener may lag behind the engine.
+const LAG_MAX: usize = 256;
+/// Longer generations are not kept for those who come after their end.
+const KEPT_EVENTS_MAX: usize = 20_000;
+
+#[derive(Debug, Default)]
+struct Relay {
+    state: Mutex<State>,
+    /// Something was told, or it is over.
+    told: Notify,
+    /// Somebody has listened on, or left.
+    heard: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    events: Vec<Told>,
+    /// When the engine had told everything.
+    over: Option<Instant>,
+    /// All had left before that, so that it was broken off.
+    is_abandoned: bool,
+    /// Where it waits for the engine.
+    place: Option<Place>,
+    /// What each listener has heard, by its number.
+    heard: BTreeMap<u64, usize>,
+    next: u64,
+}
+
+/// A generation that waits for its turn, with its first listener.
+pub(crate) fn relay(place: Place) -> (Teller, Listener) {
+    let mut state = State { place: Some(place), ..State::default() };
+    let number = state.seat();
+    let relay = Arc::new(Relay { state: Mutex::new(state), ..Relay::default() });
+    (Teller(relay.clone()), Listener { relay, number })
+}
+
+impl Relay {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn seat(&mut self) -> u64 {
+        self.next += 1;
+        self.heard.insert(self.next, 0);
+        self.next
+    }
+
+    fn lag(&self) -> usize {
+        let foremost = self.heard.values().max().copied();
+        foremost.map_or(0, |heard| self.events.len() - heard)
+    }
+
+    fn is_running(&self) -> bool {
+        self.over.is_none() && !self.heard.is_empty()
+    }
+
+    /// Whether it came to its end, and to one that is worth telling again.
+    fn is_kept(&self) -> bool {
+        let has_ended = matches!(self.events.last(), Some(Told::Ended(_))) && self.over.is_some();
+        has_ended && !self.is_abandoned && self.events.len() <= KEPT_EVENTS_MAX
+    }
+}
+
+/// The engine's side.
+#[derive(Debug)]
+pub(crate) struct Teller(Arc<Relay>);
+
+impl Teller {
+    /// It is the generation's turn.
+    pub(crate) fn begin(&self) {
+        self.0.lock().place = None;
+    }
+
+    /// Tells all who listen; waits while none of them keeps up.
+    pub(crate) fn tell(&self, event: Told) {
+        let mut state = self.0.lock();
+        state.events.push(event);
+        self.0.told.notify_waiters();
+        while state.lag() > LAG_MAX {
+            state = self.0.heard.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whether nobody listens.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.0.lock().heard.is_empty()
+    }
+
+    /// A way in for those who come later.
+    pub(crate) fn door(&self) -> Door {
+        Door(self.0.clone())
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.0.lock().over = Some(Instant::now());
+        self.0.told.notify_waiters();
+    }
+}
+
+/// A way in for those who come late.
+#[derive(Debug)]
+pub(crate) struct Door(Arc<Relay>);
+
+impl Door {
+    /// A listener to the whole of it; nothing where it failed, or nobody was left to listen.
+    pub(crate) fn enter(&self) -> Option<Listener> {
+        let mut state = self.0.lock();
+        let is_open = state.is_running() || state.is_kept();
+        is_open.then(|| Listener { relay: self.0.clone(), number: state.seat() })
+    }
+
+    /// Whether it goes on, or has ended so recently that it may be told again.
+    pub(crate) fn is_open(&self, replay: Duration) -> bool {
+        let state = self.0.lock();
+        let is_fresh = state.over.is_some_and(|over| over.elapsed() < replay);
+        state.is_running() || (is_fresh && state.is_kept())
+    }
+
+    /// Whether the generation goes on.
+    pub(crate) fn is_running(&self) -> bool {
+        self.0.lock().is_running()
+    }
+}
+
+/// One who listens. Dropping it leaves.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    relay: Arc<Relay>,
+    number: u64,
+}
+
+impl Listener {
+    /// The next event; nothing when it is over. May be given up and called again; nothing is lost.
+    pub(crate) async fn next(&mut self) -> Option<Told> {
+        loop {
+            let told = self.relay.told.notified();
+            if let Some(event) = self.take()? {
+                return Some(event);
+            }
+            told.await;
+        }
+    }
+
+    /// An event, if there is one; nothing at all when it is over.
+    fn take(&self) -> Option<Option<Told>> {
+        let mut state = self.relay.lock();
+        let heard = state.heard.get(&self.number).copied()?;
+        match state.events.get(heard).cloned() {
+            Some(event) => {
+                state.heard.insert(self.number, heard + 1);
+                drop(state);
+                self.relay.heard.notify_one();
+                Some(Some(event))
+            }
+            None if state.over.is_some() => None,
+            None => Some(None),
+        }
+    }
+
+    /// How many generations come before this one, the running one included; nothing once it runs.
+    pub(crate) fn waiting(&self) -> Option<usize> {
+        self.relay.lock().place.as_ref().map(Place::ahead)
+    }
+
+    /// Whether others listen too.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.relay.lock().heard.len() == 1
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let place = {
+            let mut state = self.relay.lock();
+            state.heard.remove(&self.number);
+            let is_last = state.heard.is_empty();
+            state.is_abandoned |= is_last && state.over.is_none();
+            if is_last { state.place.take() } else { None }
+        };
+        // Gives up the place in the queue, which has a lock of its own.
+        drop(place);
+        self.relay.heard.notify_one();
+    }
+}
