@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write, stderr, stdin, stdout};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 
@@ -93,9 +96,31 @@ pub(crate) fn note(text: &str) {
     let _ = put(&mut stderr().lock(), &format!("{}\n", visible(text)));
 }
 
+/// Whether lines of this program's own are objects of JSON. A log has one form for all who write to it.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// Lines of this program's own are for machines from here on.
+pub(crate) fn say_in_json() {
+    JSON.store(true, Ordering::Relaxed);
+}
+
 /// Writes a line of this program's own to standard error; names in it may be foreign text.
 pub(crate) fn say(text: &str) {
-    note(&format!("deltafin: {}", one_line(text)));
+    say_parts("note", text, &Map::new());
+}
+
+/// The same of something that has a name and parts, which only machines are told.
+pub(crate) fn say_parts(event: &str, words: &str, parts: &Map<String, Value>) {
+    if !JSON.load(Ordering::Relaxed) {
+        return note(&format!("deltafin: {}", one_line(words)));
+    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut line = Map::new();
+    line.insert("time".to_owned(), json!(since.as_millis() as f64 / 1e3));
+    line.insert("event".to_owned(), json!(event));
+    line.insert("message".to_owned(), json!(words));
+    line.extend(parts.iter().map(|(name, value)| (name.clone(), value.clone())));
+    let _ = put(&mut stderr().lock(), &format!("{}\n", Value::Object(line)));
 }
 
 /// Silence shorter than this needs no explanation.

@@ -14,6 +14,7 @@ use crate::backend::Backend;
 use crate::control::Controls;
 use crate::guide::Vocabulary;
 use crate::http::ApiError;
+use crate::log::Entry;
 use crate::metrics::{Gauges, Metrics};
 use crate::queue::Queue;
 use crate::runs::Runs;
@@ -50,8 +51,8 @@ impl Model {
     }
 }
 
-/// A place for one line about what happened.
-pub(crate) type Log = Box<dyn Fn(&str) + Send + Sync>;
+/// A place for what happens.
+pub(crate) type Log = Box<dyn Fn(&Entry) + Send + Sync>;
 
 /// What all connections share.
 pub(crate) struct App {
@@ -93,8 +94,8 @@ impl App {
         }
     }
 
-    pub(crate) fn log(&self, line: &str) {
-        (self.log)(line);
+    pub(crate) fn log(&self, entry: &Entry) {
+        (self.log)(entry);
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -114,6 +115,7 @@ impl App {
             up: self.model.get().is_some(),
             busy: self.queue.is_busy(),
             queue_depth: self.queue.depth(),
+            moved: self.model.get().and_then(|model| model.backend.moved()),
         }
     }
 

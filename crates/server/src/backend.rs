@@ -18,10 +18,28 @@ pub struct Facts {
     pub fingerprint: String,
 }
 
+/// What a backend has read and used since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes that came from drives.
+    pub read_bytes: u64,
+    /// Experts that were in memory when they were asked for.
+    pub expert_hits: u64,
+    /// Experts that a guess was reading when they were asked for.
+    pub expert_late: u64,
+    /// Experts that had to be read.
+    pub expert_misses: u64,
+}
+
 /// Something that generates.
 pub trait Backend: Send + Sync + 'static {
     /// What the server must know about it.
     fn facts(&self) -> &Facts;
+
+    /// What it has moved so far, if it counts that. Answers at once, also while it generates.
+    fn moved(&self) -> Option<Moved> {
+        None
+    }
 
     /// Begins a generation and returns at once. The server gives the next job only after it
     /// has seen the last one's sink dropped.

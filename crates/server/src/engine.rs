@@ -1,9 +1,11 @@
 //! The real backend: an engine and one session on a thread of their own.
 
 use std::any::Any;
+use std::fmt;
 use std::io;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
@@ -11,14 +13,14 @@ use deltafin_engine::{
     Engine, EngineError, Finish, Limits, Listener, Outcome, Progress, Session, generate,
 };
 
-use crate::backend::{Backend, End, Facts, Flow, Job};
+use crate::backend::{Backend, End, Facts, Flow, Job, Moved};
 use crate::sink::Sink;
 
 /// An engine that answers jobs one after the other. What the session holds from the last
 /// conversation is kept for as long as the next prompt continues it.
-#[derive(Debug)]
 pub struct EngineBackend {
     facts: Facts,
+    engine: Arc<Engine>,
     jobs: SyncSender<Job>,
 }
 
@@ -34,16 +36,37 @@ impl EngineBackend {
     ) -> io::Result<EngineBackend> {
         let facts = Facts { context: engine.context(), fingerprint };
         let (jobs, waiting) = sync_channel(1);
+        let engine = Arc::new(engine);
+        let worker = engine.clone();
         thread::Builder::new()
             .name("engine".to_owned())
-            .spawn(move || work(&engine, &stop_ids, &waiting))?;
-        Ok(EngineBackend { facts, jobs })
+            .spawn(move || work(&worker, &stop_ids, &waiting))?;
+        Ok(EngineBackend { facts, engine, jobs })
+    }
+}
+
+impl fmt::Debug for EngineBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineBackend").field("facts", &self.facts).finish_non_exhaustive()
     }
 }
 
 impl Backend for EngineBackend {
     fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    fn moved(&self) -> Option<Moved> {
+        let stream = self.engine.weights().stream();
+        let counters = stream.counters();
+        let landed = stream.report().drives.into_iter().flat_map(|drive| drive.landed);
+        let both = [counters.prefill, counters.decode];
+        Some(Moved {
+            read_bytes: landed.map(|traffic| traffic.bytes).sum(),
+            expert_hits: both.iter().map(|phase| phase.hits).sum(),
+            expert_late: both.iter().map(|phase| phase.late).sum(),
+            expert_misses: both.iter().map(|phase| phase.misses).sum(),
+        })
     }
 
     fn submit(&self, job: Job) {

@@ -13,6 +13,7 @@ use crate::app::{App, Phase};
 use crate::choice::{Chooser, Sampling};
 use crate::guide::{Form, Guide};
 use crate::http::ApiError;
+use crate::log::Entry;
 use crate::reader::Reader;
 use crate::relay::Listener;
 use crate::runs::Joined;
@@ -42,6 +43,9 @@ pub(crate) struct Wish {
     pub(crate) reasoning_limit: Option<usize>,
     pub(crate) form: Option<Form>,
 }
+
+/// Tokens of a generation, as the log calls them.
+const COUNTED: [&str; 3] = ["prompt_tokens", "cached_tokens", "completion_tokens"];
 
 /// What happened next.
 #[derive(Debug)]
@@ -78,7 +82,8 @@ impl Generation {
         let joined = app.runs.join(app, plan).map_err(|full| ApiError::busy(full.retry_after_s))?;
         let Joined { listener, control, is_shared } = joined;
         if is_shared {
-            app.log(&format!("{request_id} asks for what is generated already"));
+            let words = format!("{request_id} asks for what is generated already");
+            app.log(&Entry::new("shared", words).with("request", request_id.as_str()));
         }
         app.controls.add(&reply_id, control);
         Ok(Generation {
@@ -166,7 +171,19 @@ impl Generation {
         let told = summary.map(|s| (s.cached, s.tokens)).map_or_else(String::new, |(old, new)| {
             format!(", {prompt} prompt tokens ({old} reused), {new} generated")
         });
-        self.app.log(&format!("{request} {outcome}{told}, {seconds:.3} s"));
+        let words = format!("{request} {outcome}{told}, {seconds:.3} s");
+        let mut entry = Entry::new("generation", words)
+            .with("request", request.as_str())
+            .with("reply", self.reply_id.as_str())
+            .with("outcome", outcome)
+            .with("seconds", seconds);
+        if let Some(summary) = summary {
+            let counts = [prompt, summary.cached, summary.tokens];
+            for (name, count) in COUNTED.into_iter().zip(counts) {
+                entry = entry.with(name, count);
+            }
+        }
+        self.app.log(&entry);
     }
 
     /// The client went; the generation goes with the last one.

@@ -21,6 +21,7 @@ mod engine;
 mod generation;
 mod guide;
 mod http;
+mod log;
 mod metrics;
 mod queue;
 mod reader;
@@ -33,8 +34,9 @@ mod settings;
 mod sink;
 mod steering;
 
-pub use backend::{Backend, End, Facts, Flow, Job};
+pub use backend::{Backend, End, Facts, Flow, Job, Moved};
 pub use engine::EngineBackend;
+pub use log::Entry;
 pub use server::Server;
 pub use settings::Settings;
 pub use sink::Sink;

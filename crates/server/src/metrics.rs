@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::backend::Moved;
+
 /// A number that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -97,6 +99,8 @@ pub(crate) struct Gauges {
     pub(crate) up: bool,
     pub(crate) busy: bool,
     pub(crate) queue_depth: usize,
+    /// Counted by the backend, where it counts.
+    pub(crate) moved: Option<Moved>,
 }
 
 impl Metrics {
@@ -113,7 +117,7 @@ impl Metrics {
     /// The page.
     pub(crate) fn text(&self, gauges: Gauges) -> String {
         let mut out = String::new();
-        let Gauges { up, busy, queue_depth } = gauges;
+        let Gauges { up, busy, queue_depth, moved } = gauges;
         value("deltafin_up", "gauge", "Whether the model is loaded", u64::from(up), &mut out);
         value("deltafin_busy", "gauge", "Whether it generates", u64::from(busy), &mut out);
         value("deltafin_queue_depth", "gauge", "Requests that wait", queue_depth as u64, &mut out);
@@ -132,6 +136,7 @@ impl Metrics {
         ] {
             value(name, "counter", help, counter.get(), &mut out);
         }
+        moved.into_iter().for_each(|moved| write_moved(moved, &mut out));
         for (name, help, histogram) in [
             ("deltafin_request_seconds", "Generations, waiting included", &self.request_seconds),
             ("deltafin_token_seconds", "From one token to the next", &self.token_seconds),
@@ -158,6 +163,18 @@ impl Metrics {
         for (reason, count) in &*self.cancelled.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = writeln!(out, "deltafin_cancelled_total{{reason=\"{reason}\"}} {count}");
         }
+    }
+}
+
+fn write_moved(moved: Moved, out: &mut String) {
+    let Moved { read_bytes, expert_hits, expert_late, expert_misses } = moved;
+    for (name, help, count) in [
+        ("deltafin_read_bytes_total", "Bytes read from drives", read_bytes),
+        ("deltafin_expert_hits_total", "Experts found in memory", expert_hits),
+        ("deltafin_expert_late_total", "Experts that a guess was reading", expert_late),
+        ("deltafin_expert_misses_total", "Experts that had to be read", expert_misses),
+    ] {
+        value(name, "counter", help, count, out);
     }
 }
 

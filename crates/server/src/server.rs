@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use crate::app::{App, Model, Phase};
 use crate::backend::Backend;
 use crate::http;
+use crate::log::Entry;
 use crate::settings::Settings;
 
 /// Connections at a time; more wait to be accepted.
@@ -41,14 +42,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves on a port that is bound. `log` gets one line for each thing worth knowing.
+    /// Serves on a port that is bound. `log` gets each thing worth knowing.
     ///
     /// # Errors
     /// When the socket or the threads cannot be had.
     pub fn start(
         listener: TcpListener,
         settings: Settings,
-        log: impl Fn(&str) + Send + Sync + 'static,
+        log: impl Fn(&Entry) + Send + Sync + 'static,
     ) -> io::Result<Server> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -117,7 +118,8 @@ async fn accept(app: Arc<App>, listener: tokio::net::TcpListener, living: mpsc::
             }
             // Out of descriptors, or a client that left at the door: others may do better soon.
             Err(error) => {
-                app.log(&format!("cannot accept a connection: {error}"));
+                let words = format!("cannot accept a connection: {error}");
+                app.log(&Entry::new("accept_error", words));
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }

@@ -41,6 +41,8 @@ pub(crate) struct Piece {
 #[derive(Clone, Debug)]
 pub(crate) struct Likely {
     pub(crate) bytes: Vec<u8>,
+    /// Characters of its channel that begin before it.
+    pub(crate) offset: usize,
     /// The natural logarithm of its probability.
     pub(crate) logprob: f64,
     /// The most likely tokens at this place, and their logarithms.
@@ -66,6 +68,8 @@ pub struct Sink {
     /// Tokens whose text was not published yet.
     held: Vec<(Channel, Likely)>,
     likely: (Vec<Likely>, Vec<Likely>),
+    /// Characters that were begun in the reasoning, and in the answer.
+    begun: (usize, usize),
     cached: usize,
     began: Instant,
     last: Option<Instant>,
@@ -90,6 +94,7 @@ impl Sink {
             steering,
             held: Vec::new(),
             likely: Default::default(),
+            begun: (0, 0),
             cached: 0,
             began,
             last: None,
@@ -206,7 +211,14 @@ impl Sink {
         if let (true, Some(channel)) = (chosen == id, self.reader.channel_of(id)) {
             let bytes = |id| self.reader.bytes(id).to_vec();
             let top = top.into_iter().map(|(id, logprob)| (bytes(id), logprob)).collect();
-            self.held.push((channel, Likely { bytes: bytes(id), logprob, top }));
+            let bytes = bytes(id);
+            let begun = match channel {
+                Channel::Think => &mut self.begun.0,
+                Channel::Response => &mut self.begun.1,
+            };
+            let offset = *begun;
+            *begun += bytes.iter().filter(|byte| (**byte & 0xc0) != 0x80).count();
+            self.held.push((channel, Likely { bytes, offset, logprob, top }));
         }
     }
 

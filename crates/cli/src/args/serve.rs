@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use deltafin_server::Settings;
 
 use super::Usage;
@@ -77,8 +77,19 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     shutdown_grace: u32,
 
+    /// What standard error gets: lines for people, or an object of JSON on each
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+
     #[command(flatten)]
     engine: EngineArgs,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
 }
 
 /// A server to run.
@@ -88,6 +99,8 @@ pub(crate) struct Serve {
     pub(crate) address: SocketAddr,
     /// How to answer; the model's name is for the command to fill in.
     pub(crate) settings: Settings,
+    /// The log is for machines.
+    pub(crate) log_json: bool,
     /// The engine to answer with.
     pub(crate) engine: EngineArgs,
 }
@@ -121,6 +134,7 @@ impl ServeArgs {
             ..Settings::default()
         };
         let address = SocketAddr::new(self.host, self.port);
-        Ok(Serve { address, settings, engine: self.engine })
+        let log_json = self.log_format == LogFormat::Json;
+        Ok(Serve { address, settings, log_json, engine: self.engine })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::Duration;
 
-use deltafin_server::{EngineBackend, Server};
+use deltafin_server::{EngineBackend, Entry, Server};
 use deltafin_text::Tokenizer;
 
 use crate::args::{EngineArgs, Given, Serve};
@@ -22,7 +22,10 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Does it.
 pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
-    let Serve { address, mut settings, engine } = serve;
+    let Serve { address, mut settings, log_json, engine } = serve;
+    if log_json {
+        terminal::say_in_json();
+    }
     let interrupts = Interrupts::install()?.and_terminations()?;
     // First of all: a port that is taken should not cost the minutes that weights take.
     let listener = bind(address)?;
@@ -38,7 +41,7 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     settings.model = name.to_owned();
     settings.aliases.extend(other_names.iter().map(|name| (*name).to_owned()));
     let served = settings.model.clone();
-    let log = |line: &str| terminal::say(line);
+    let log = |entry: &Entry| terminal::say_parts(entry.event, &entry.words, &entry.members);
     let server = Server::start(listener, settings, log).map_err(|e| about(&e))?;
 
     let (backend, tokenizer) = load(model, &engine)?;

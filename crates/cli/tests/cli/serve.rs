@@ -54,6 +54,39 @@ fn what_a_server_has_no_use_for_is_misuse() {
     }
 }
 
+/// Every line is an object, whoever writes it.
+#[test]
+fn its_log_can_be_read_by_machines() {
+    let args = ["serve", "--model", "demo", "--port", "0", "--log-format", "json"];
+    let mut child = spawn(command().args(args));
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let mut next = |event: &str| loop {
+        let line = lines.next().expect("a line").expect("UTF-8");
+        let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        assert!(line["time"].as_f64().expect("a time") > 1.7e9, "{line}");
+        if line["event"] == event {
+            return line;
+        }
+    };
+    let address = loop {
+        let line = next("note")["message"].as_str().expect("words").to_owned();
+        if let Some(rest) = line.split("http://").nth(1) {
+            break rest.trim_end_matches("/v1").to_owned();
+        }
+    };
+    ask(&address, "/v1/completions", r#"{"prompt":"Hi","max_tokens":2}"#);
+    let generation = next("generation");
+    assert_eq!(
+        (&generation["outcome"], &generation["completion_tokens"]),
+        (&"done".into(), &2.into())
+    );
+    let request = next("request");
+    assert_eq!((&request["path"], &request["status"]), (&"/v1/completions".into(), &200.into()));
+    assert_eq!(request["request"], generation["request"]);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+}
+
 #[test]
 fn it_answers_and_ends_when_asked() {
     for signal in ["-TERM", "-INT"] {

@@ -21,6 +21,7 @@ use crate::app::{App, Model, now_s};
 use crate::choice::Chooser;
 use crate::generation::{Generation, Plan, Wish};
 use crate::guide::{Form, Guide};
+use crate::log::Entry;
 use crate::reader::Reader;
 use crate::request::fields::{Fields, shown};
 use crate::request::{Chance, Options, chat, completion};
@@ -277,7 +278,8 @@ async fn blanks(
             ended = generation.whole() => break match ended {
                 Ok(summary) => shape.whole(&app, &summary),
                 Err(error) => {
-                    app.log(&format!("an error was sent under status 200: {}", error.message));
+                    let words = format!("an error was sent under status 200: {}", error.message);
+                    app.log(&Entry::new("late_error", words).with("code", error.code));
                     error.document()
                 }
             },

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::{ApiError, body, close, set};
 use crate::app::App;
+use crate::log::Entry;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ID_BYTES_MAX: usize = 128;
@@ -35,7 +36,7 @@ pub(super) struct RequestId(pub(super) String);
 pub(super) async fn answer(State(door): State<Door>, mut request: Request, next: Next) -> Response {
     let Door { app, name } = &door;
     let id = request_id(app, request.headers());
-    let line = format!("{} {}", request.method(), request.uri().path());
+    let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
     let origin = allowed_origin(app, request.headers());
     let admitted = origin.clone().and_then(|_| admit(app, name, request.headers()));
     let mut response = match (&origin, admitted) {
@@ -55,7 +56,9 @@ pub(super) async fn answer(State(door): State<Door>, mut request: Request, next:
     app.metrics.answered(name, status);
     // Probes come by the minute and say nothing.
     if matches!(*name, "chat" | "completions") || status >= 400 {
-        app.log(&format!("{id} {line} {status}"));
+        let entry = Entry::new("request", format!("{id} {method} {path} {status}"));
+        let entry = entry.with("request", id).with("method", method).with("path", path);
+        app.log(&entry.with("status", status));
     }
     response
 }

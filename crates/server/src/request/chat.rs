@@ -3,7 +3,9 @@
 use deltafin_text::chat::Request;
 use deltafin_text::reply::ReplyOptions;
 
-use super::common::{Chance, ignored, refuse_unsupported, sampling, stops, streaming, token_limit};
+use super::common::{
+    ALTERNATIVES_MAX, Chance, ignored, refuse_unsupported, sampling, stops, streaming, token_limit,
+};
 use super::effort::Thinking;
 use super::fields::Fields;
 use super::tools::{self, Names};
@@ -119,10 +121,11 @@ pub(crate) fn conversation(fields: &Fields<'_>) -> Result<Conversation, ApiError
 /// How many alternatives are told beside each token, if any are.
 fn logprobs(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
     let top = fields.integer("top_logprobs")?;
-    if top.is_some_and(|top| !(0..=20).contains(&top)) {
-        return Err(ApiError::value("top_logprobs", "top_logprobs must be between 0 and 20"));
-    }
-    let top = usize::try_from(top.unwrap_or(0)).unwrap_or(0);
+    let top = usize::try_from(top.unwrap_or(0)).ok().filter(|top| *top <= ALTERNATIVES_MAX);
+    let top = top.ok_or_else(|| {
+        let message = format!("top_logprobs must be between 0 and {ALTERNATIVES_MAX}");
+        ApiError::value("top_logprobs", message)
+    })?;
     match fields.boolean("logprobs")?.unwrap_or(false) {
         true => Ok(Some(top)),
         false if top > 0 => {

@@ -9,6 +9,9 @@ use crate::http::ApiError;
 /// Sequences that may end an answer.
 const STOPS_MAX: usize = 16;
 
+/// Alternatives that are told beside a token.
+pub(crate) const ALTERNATIVES_MAX: usize = 20;
+
 /// Seeds for requests that give none, where ids by chance are allowed at all.
 pub(crate) type Chance<'a> = Option<&'a dyn Fn() -> u64>;
 

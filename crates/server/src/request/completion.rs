@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::Options;
-use super::common::{Chance, ignored, refuse_unsupported, sampling, stops, streaming, token_limit};
+use super::common::{
+    ALTERNATIVES_MAX, Chance, ignored, refuse_unsupported, sampling, stops, streaming, token_limit,
+};
 use super::fields::{Fields, wrong_type};
 use crate::http::ApiError;
 
@@ -50,11 +52,9 @@ pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Complet
     if fields.boolean("echo")?.unwrap_or(false) {
         return Err(ApiError::unsupported("echo", "echo is not supported: send false"));
     }
-    for name in ["suffix", "logprobs"] {
-        if fields.get(name).is_some() {
-            let message = format!("{name} is not supported: leave it out");
-            return Err(ApiError::unsupported(name, message));
-        }
+    if fields.get("suffix").is_some() {
+        let message = "suffix is not supported: leave it out";
+        return Err(ApiError::unsupported("suffix", message));
     }
     let (stream, include_usage) = streaming(fields)?;
     let options = Options {
@@ -62,12 +62,24 @@ pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Complet
         include_usage,
         max_new: Some(token_limit(fields, "max_tokens")?.unwrap_or(DEFAULT_MAX_NEW)),
         sampling,
-        logprobs: None,
+        logprobs: logprobs(fields)?,
         reasoning_limit: None,
         ignored: ignored(fields, KNOWN),
         mapped_effort: None,
     };
     Ok(Completion { prompt: prompt(fields)?, stop: stops(fields)?, options })
+}
+
+/// How many alternatives are told beside each token, if any are.
+fn logprobs(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
+    match fields.integer("logprobs")?.map(usize::try_from) {
+        None => Ok(None),
+        Some(Ok(count @ 0..=ALTERNATIVES_MAX)) => Ok(Some(count)),
+        Some(_) => {
+            let message = format!("logprobs must be between 0 and {ALTERNATIVES_MAX}");
+            Err(ApiError::value("logprobs", message))
+        }
+    }
 }
 
 fn prompt(fields: &Fields<'_>) -> Result<String, ApiError> {

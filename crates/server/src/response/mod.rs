@@ -74,7 +74,7 @@ impl Shape {
     pub(crate) fn pieces(&self, app: &App, piece: &Piece) -> Vec<Value> {
         let choices = match self.kind {
             Kind::Chat { .. } => chat::pieces(app, piece),
-            Kind::Text => text::pieces(&piece.delta),
+            Kind::Text => text::pieces(piece),
         };
         choices.into_iter().map(|choice| self.chunk(choice)).collect()
     }
@@ -84,7 +84,7 @@ impl Shape {
         let usage = self.usage(summary);
         let choice = match self.kind {
             Kind::Chat { .. } => chat::closing(summary, &usage),
-            Kind::Text => text::piece("", Some(finish_word(summary))),
+            Kind::Text => text::closing(summary),
         };
         let mut chunks = vec![self.chunk(choice)];
         if self.head.include_usage {

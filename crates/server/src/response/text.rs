@@ -3,22 +3,28 @@
 use deltafin_text::Delta;
 use serde_json::{Value, json};
 
-use super::finish_word;
-use crate::sink::Summary;
+use super::{finish_word, logprobs};
+use crate::sink::{Piece, Summary};
 
 /// The whole text.
 pub(super) fn choice(summary: &Summary) -> Value {
-    piece(&summary.answer.content, Some(finish_word(summary)))
+    let likely = logprobs::of_text(&summary.likely.1);
+    of(&summary.answer.content, likely, Some(finish_word(summary)))
 }
 
 /// A piece of it.
-pub(super) fn pieces(delta: &Delta) -> Vec<Value> {
-    match delta {
-        Delta::Content(text) => vec![piece(text, None)],
+pub(super) fn pieces(piece: &Piece) -> Vec<Value> {
+    match &piece.delta {
+        Delta::Content(text) => vec![of(text, logprobs::of_text(&piece.tokens), None)],
         _ => Vec::new(),
     }
 }
 
-pub(super) fn piece(text: &str, finish: Option<&str>) -> Value {
-    json!({ "text": text, "index": 0, "logprobs": null, "finish_reason": finish })
+/// The end of it.
+pub(super) fn closing(summary: &Summary) -> Value {
+    of("", Value::Null, Some(finish_word(summary)))
+}
+
+fn of(text: &str, logprobs: Value, finish: Option<&str>) -> Value {
+    json!({ "text": text, "index": 0, "logprobs": logprobs, "finish_reason": finish })
 }

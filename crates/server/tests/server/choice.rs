@@ -51,6 +51,46 @@ fn logprobs_tell_every_token_of_the_text_and_nothing_else() {
     assert_eq!(chat(rig.at, json!({})).json()["choices"][0]["logprobs"], Value::Null);
 }
 
+/// The older form of completions: lists side by side, streamed or whole.
+#[test]
+fn completions_tell_logprobs_in_their_own_form() {
+    let rig = start(&[Act::Say("Hé you"), Act::Stop]);
+    let body = json!({ "prompt": "x", "logprobs": 2 });
+    let reply = post(rig.at, "/v1/completions", &body).json();
+    let told = &reply["choices"][0]["logprobs"];
+    let list = |name: &str| told[name].as_array().unwrap_or_else(|| panic!("{name}")).clone();
+    let (tokens, offsets) = (list("tokens"), list("text_offset"));
+    assert_eq!(tokens.len(), list("token_logprobs").len());
+    let text = "Hé you";
+    for (at, (token, logprob)) in tokens.iter().zip(list("token_logprobs")).enumerate() {
+        let top = list("top_logprobs")[at].as_object().unwrap().clone();
+        assert_eq!(top.len(), 2);
+        assert_eq!(top[token.as_str().unwrap()], logprob);
+        let offset = offsets[at].as_u64().unwrap() as usize;
+        let rest: String = text.chars().skip(offset).collect();
+        let token = token.as_str().unwrap();
+        assert!(token.starts_with("bytes:") || rest.starts_with(token), "{token} at {offset}");
+    }
+    let mut streamed = body;
+    streamed["stream"] = json!(true);
+    let events = post(rig.at, "/v1/completions", &streamed).events();
+    let all: Vec<Value> = events
+        .iter()
+        .filter_map(|e| e["choices"][0]["logprobs"]["text_offset"].as_array())
+        .flatten()
+        .cloned()
+        .collect();
+    assert_eq!(all, offsets);
+    // The one that was taken is among its alternatives even where none are asked for.
+    let alone = post(rig.at, "/v1/completions", &json!({ "prompt": "x", "logprobs": 0 })).json();
+    let top = &alone["choices"][0]["logprobs"]["top_logprobs"][0];
+    assert_eq!(top.as_object().unwrap().len(), 1);
+    assert_eq!(
+        post(rig.at, "/v1/completions", &json!({ "prompt": "x" })).json()["choices"][0]["logprobs"],
+        Value::Null
+    );
+}
+
 #[test]
 fn what_a_stop_sequence_cuts_has_no_logprobs() {
     let rig = start(&[Act::Say("one two STOP three"), Act::Forever(1)]);

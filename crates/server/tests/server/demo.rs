@@ -8,7 +8,7 @@ use deltafin_server::{EngineBackend, Server, Settings};
 use serde_json::{Value, json};
 
 use crate::script::{quick, start_unloaded, tokenizer};
-use crate::wire::post;
+use crate::wire::{get, post};
 
 fn serve() -> (Server, SocketAddr) {
     serve_with(quick())
@@ -135,6 +135,22 @@ fn stops_and_limits() {
     let short = ask(at, question, json!({ "thinking": false, "max_tokens": 2 }));
     assert_eq!(short["choices"][0]["finish_reason"], "length");
     assert_eq!(short["usage"]["completion_tokens"], 2);
+}
+
+#[test]
+fn what_the_engine_moves_is_counted() {
+    let (_server, at) = serve();
+    let count = |name: &str| -> u64 {
+        let page = get(at, "/metrics", "").text();
+        let line = page.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+        line.unwrap_or_else(|| panic!("{name}: {page}")).trim().parse().expect("a number")
+    };
+    let names = ["deltafin_read_bytes_total ", "deltafin_expert_misses_total "];
+    assert_eq!(names.map(count), [0, 0]);
+    post(at, "/v1/completions", &json!({ "prompt": "The capital", "max_tokens": 8 })).json();
+    assert!(names.map(count).iter().all(|count| *count > 0), "{:?}", names.map(count));
+    // All weights stay in memory: what was used once is found there.
+    assert!(count("deltafin_expert_hits_total ") > 0);
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn completions() {
         (json!({ "prompt": [1, 2] }), "invalid_value", "prompt"),
         (json!({ "prompt": "a", "echo": true }), "unsupported_parameter", "echo"),
         (json!({ "prompt": "a", "suffix": "b" }), "unsupported_parameter", "suffix"),
-        (json!({ "prompt": "a", "logprobs": 1 }), "unsupported_parameter", "logprobs"),
+        (json!({ "prompt": "a", "logprobs": 21 }), "invalid_value", "logprobs"),
         (json!({ "prompt": "a", "best_of": 2 }), "unsupported_parameter", "best_of"),
     ] {
         let refusal = post(rig.at, "/v1/completions", &body).refusal();
