@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use deltafin_kernels::{Isa, Kernels, Scratch};
+use deltafin_kernels::{Isa, Kernels, Parallel, Scratch};
 use deltafin_pool::Pool;
 
 use crate::machine::Reader;
+use crate::rounds::median;
 use crate::{Case, Format, Memory};
 
 /// Speeds at one moment, in 10^9 bytes of weights per second, each used for one position.
@@ -30,6 +31,10 @@ impl Moment {
     }
 }
 
+/// Passes of which the middle one counts: threads that have just been woken may share a core for the
+/// first. An odd number.
+const PASSES: usize = 3;
+
 /// Takes [`Moment`]s, some tens of milliseconds each.
 pub struct Moments<'m> {
     memory: &'m Memory,
@@ -45,27 +50,32 @@ impl<'m> Moments<'m> {
     /// `spine` is the format of a spine's rows.
     pub fn new(
         memory: &'m Memory,
-        every_core: &'m Pool,
+        every_core: &'m Arc<Pool>,
         (isa, threads): (Isa, usize),
         spine: Format,
     ) -> Moments<'m> {
-        let reader = Reader::new(memory, Isa::best(), every_core);
-        let kernels = Kernels::new(isa, Arc::new(Pool::new(threads)));
+        let reader = Reader::new(memory, Isa::best(), &**every_core);
+        let pool = match threads == every_core.width() {
+            true => Arc::clone(every_core),
+            false => Arc::new(Pool::new(threads)),
+        };
+        let kernels = Kernels::new(isa, pool);
         Moments { memory, reader, kernels, scratch: Scratch::default(), spine, taken: 0 }
     }
 
     /// What the machine gives now.
     pub fn take(&mut self) -> Moment {
-        let pass = self.taken;
-        self.taken += 1;
+        let first = self.taken;
+        self.taken += PASSES;
         let mut gbps = |format| {
             let case = Case { format, rows: 1 };
-            case.run(&self.kernels, &mut self.scratch, self.memory, pass)
+            let pass = |i| case.run(&self.kernels, &mut self.scratch, self.memory, first + i);
+            median((0..PASSES).map(pass).collect())
         };
         Moment {
             spine_gbps: gbps(self.spine),
             expert_gbps: gbps(Format::Mxfp4),
-            read_gbps: self.reader.gbps(),
+            read_gbps: median((0..PASSES).map(|_| self.reader.gbps()).collect()),
         }
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn in_turns(
 }
 
 /// The middle one, the lower of two.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[(values.len() - 1) / 2]
 }
