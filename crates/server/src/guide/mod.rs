@@ -13,6 +13,7 @@ mod form;
 mod grammar;
 mod place;
 mod schema;
+mod size;
 #[cfg(test)]
 mod tests;
 mod vocabulary;

@@ -69,7 +69,9 @@ fn children(schema: &Value) -> Vec<(String, &Value)> {
 /// A part on its own, with what it may refer to.
 pub(super) fn with_definitions(part: &Value, root: &Value) -> Value {
     let mut part = part.clone();
-    if let Some(members) = part.as_object_mut() {
+    if refers(&part)
+        && let Some(members) = part.as_object_mut()
+    {
         for name in ["$defs", "definitions"] {
             if let (false, Some(definitions)) = (members.contains_key(name), root.get(name)) {
                 members.insert(name.to_owned(), definitions.clone());
@@ -77,4 +79,12 @@ pub(super) fn with_definitions(part: &Value, root: &Value) -> Value {
         }
     }
     part
+}
+
+fn refers(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.contains_key("$ref") || members.values().any(refers),
+        Value::Array(items) => items.iter().any(refers),
+        _ => false,
+    }
 }

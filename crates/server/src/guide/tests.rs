@@ -247,7 +247,7 @@ fn depth_is_bounded() {
         json!({ "$ref": "#/$defs/d0", "$defs": defs })
     };
     assert!(guide(&json_form(chain(500))).is_ok());
-    assert!(guide(&json_form(chain(50_000))).unwrap_err().reason.contains("definitions"));
+    assert!(guide(&json_form(chain(3_000))).unwrap_err().reason.contains("definitions"));
     let nested = (0..100).fold(json!({ "type": "null" }), |inner, _| json!({ "items": inner }));
     assert!(guide(&json_form(nested)).is_ok());
     let recursive = json!({ "type": "object", "properties": { "next": { "$ref": "#" } }, "additionalProperties": false });
@@ -499,4 +499,76 @@ fn full_ranks() -> Vec<u8> {
         words = longer;
     }
     file
+}
+
+/// A schema whose properties are these strings.
+fn wide(count: usize, property: &Value) -> Value {
+    let members = (0..count).map(|at| (format!("p{at}"), property.clone()));
+    json!({ "type": "object", "properties": members.collect::<serde_json::Map<_, _>>() })
+}
+
+/// Follows noise for a while: nothing that was compiled becomes too complex on the way.
+fn endures(mut guide: Guide) -> Result<(), String> {
+    let mut logits = Vec::new();
+    for step in 0..100 {
+        noise(3, step, tokenizer(), &mut logits);
+        let id = most_likely(guide.answer(&logits)?).unwrap();
+        guide.take(id)?;
+    }
+    Ok(())
+}
+
+/// Sizes that nobody means exhaust neither memory nor patience.
+#[test]
+fn what_is_too_large_is_refused_and_the_rest_is_followed() {
+    let text = json!({ "type": "string" });
+    let mut nested = text.clone();
+    for _ in 0..12 {
+        nested = json!({ "anyOf": [{ "type": "array", "items": nested }, { "type": "object", "additionalProperties": nested }] });
+    }
+    let pairs: Vec<Value> =
+        (0..200).map(|at| json!({ "anyOf": [{ "minimum": at }, { "maximum": at }] })).collect();
+    let keys: Vec<String> = (0..1000).map(|at| format!("k{at}")).collect();
+    for (is_followed, schema) in [
+        (true, json!({ "type": "string", "pattern": "^((a{1,1000}){1,1000}){1,1000}$" })),
+        (true, json!({ "type": "string", "pattern": "(.*a){30}" })),
+        (
+            true,
+            json!({ "type": "string", "pattern": "(a|aa)+$|(.*b.*){100}", "minLength": 50, "maxLength": 100_000 }),
+        ),
+        (true, json!({ "type": "string", "pattern": "^[\\p{L}\\p{N}]{1,60000}$" })),
+        (true, json!({ "type": "string", "minLength": 4_000_000_000_u64 })),
+        (true, json!({ "type": "array", "items": { "type": "integer" }, "minItems": 1_000_000 })),
+        (true, json!({ "type": "integer", "minimum": -9e18, "exclusiveMaximum": 9e18 })),
+        (true, json!({ "type": "integer", "minimum": 3, "maximum": 1e15, "multipleOf": 997 })),
+        (true, json!({ "type": "object", "required": keys })),
+        (true, wide(1000, &text)),
+        (false, wide(1001, &text)),
+        (false, wide(999, &wide(9, &text))),
+        (false, nested),
+        (false, json!({ "allOf": pairs })),
+        (false, json!({ "type": "integer", "multipleOf": 9_999_991 })),
+        (false, json!({ "type": "number", "multipleOf": 1e-300 })),
+        (false, json!({ "type": "number", "minimum": -1e300, "maximum": 1e300 })),
+        (false, json!({ "type": "string", "maxLength": u64::MAX })),
+    ] {
+        let outcome = match guide(&json_form(schema.clone())) {
+            Ok(guide) => endures(guide),
+            Err(fault) => Err(fault.reason),
+        };
+        let schema: String = schema.to_string().chars().take(80).collect();
+        assert_eq!(outcome.is_ok(), is_followed, "{schema}: {outcome:?}");
+    }
+}
+
+#[test]
+fn many_tools_are_followed() {
+    let any = json!({ "type": ["string", "array", "integer", "null"] });
+    for (count, properties) in [(500, 8), (10, 300)] {
+        let parameters = wide(properties, &any);
+        let tools = (0..count).map(|at| tool(&format!("tool_{at}"), parameters.clone()));
+        endures(guide(&call_form(tools.collect())).unwrap()).unwrap();
+    }
+    let tools = (0..501).map(|at| tool(&format!("tool_{at}"), json!({})));
+    assert_eq!(guide(&call_form(tools.collect())).unwrap_err().path, "tools");
 }

@@ -14,6 +14,8 @@ use llguidance::{Matcher, ParserFactory};
 const TOKEN_BYTES_MAX: usize = 512;
 /// States of a lexer take 1 to 2 kB each; a grammar that needs more than this ends its reply with an error.
 const LEXER_STATES_MAX: usize = 50_000;
+/// Ways to go on at one place: four for each property that may be left out.
+const ITEMS_MAX: usize = 10_000;
 
 /// All tokens by their bytes. Special ones that are no markers are not among them.
 pub(crate) struct Vocabulary {
@@ -41,6 +43,7 @@ impl Vocabulary {
         factory.quiet();
         factory.limits_mut().verbose_errors = false;
         factory.limits_mut().max_lexer_states = LEXER_STATES_MAX;
+        factory.limits_mut().max_items_in_row = ITEMS_MAX;
         Ok(Vocabulary { factory, ordinary: tokenizer.base(), close: markers[1] })
     }
 
@@ -78,6 +81,8 @@ fn word(tokenizer: &Tokenizer, id: u32, is_marker: bool) -> Vec<u8> {
 pub(super) fn words(error: &impl fmt::Display) -> String {
     let text = error.to_string();
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("unknown");
+    // What `llguidance` asserts of its inputs is their size.
+    let line = if line.starts_with("panic:") { "it is too large" } else { line };
     line.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 

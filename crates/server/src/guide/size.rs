@@ -1,0 +1,130 @@
+//! How much work a schema makes. What compiles it bounds some of that, by no means all.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+/// Values within a schema.
+pub(super) const PARTS_MAX: usize = 10_000;
+/// Properties of one object, declared or required: work grows with their square.
+const PROPERTIES_MAX: usize = 1000;
+/// Definitions times nesting: how deep the compiler may recurse, for each definition is entered once at most.
+const DEPTH_MAX: usize = 4096;
+/// Remainders that have to be told apart for `multipleOf`: each is a state.
+const REMAINDERS_MAX: u64 = 10_000;
+/// Digits after the point of a `multipleOf`.
+const PLACES_MAX: i32 = 9;
+
+/// Members that make one value keep to several schemas.
+const JOINING: [&str; 4] = ["allOf", "anyOf", "oneOf", "$ref"];
+
+/// Refuses a schema that would cost too much, in words.
+pub(super) fn check(schema: &Value) -> Result<(), String> {
+    let mut size = Size::default();
+    let nesting = size.add(schema);
+    let depth = (size.targets.len() + 1) * nesting;
+    for (is_over, words) in [
+        (size.parts > PARTS_MAX, format!("it has more than {PARTS_MAX} parts")),
+        (size.widest > PROPERTIES_MAX, format!("it has more than {PROPERTIES_MAX} properties")),
+        (depth > DEPTH_MAX, "it has too many definitions within definitions".to_owned()),
+        (
+            size.remainders() > REMAINDERS_MAX,
+            format!("its multipleOf needs more than {REMAINDERS_MAX} remainders"),
+        ),
+    ] {
+        if is_over {
+            return Err(words);
+        }
+    }
+    Ok(())
+}
+
+/// Values within a value, itself included.
+pub(super) fn parts(value: &Value) -> usize {
+    let mut size = Size::default();
+    size.add(value);
+    size.parts
+}
+
+#[derive(Default)]
+struct Size<'a> {
+    parts: usize,
+    widest: usize,
+    targets: HashSet<&'a str>,
+    /// Numbers whose multiples are asked for, without their points.
+    multiples: HashSet<u64>,
+    joins: bool,
+}
+
+impl<'a> Size<'a> {
+    /// Counts a value and returns how deep it nests.
+    fn add(&mut self, value: &'a Value) -> usize {
+        self.parts += 1;
+        match value {
+            Value::Object(members) => {
+                self.targets.extend(members.get("$ref").and_then(Value::as_str));
+                self.multiples
+                    .extend(members.get("multipleOf").and_then(Value::as_f64).map(digits));
+                self.joins |= JOINING.iter().any(|name| members.contains_key(*name));
+                self.widest = self.widest.max(width(members));
+                members.values().map(|value| self.add(value)).max().unwrap_or(0) + 1
+            }
+            Value::Array(items) => items.iter().map(|value| self.add(value)).max().unwrap_or(0) + 1,
+            _ => 0,
+        }
+    }
+
+    /// Where schemas are joined, a value may have to be a multiple of several numbers.
+    fn remainders(&self) -> u64 {
+        let product = |all: u64, one: &u64| all.saturating_mul(*one);
+        match self.joins {
+            true => self.multiples.iter().fold(1, product),
+            false => self.multiples.iter().copied().max().unwrap_or(1),
+        }
+    }
+}
+
+/// Properties that an object's schema names.
+fn width(members: &Map<String, Value>) -> usize {
+    let named = ["properties", "patternProperties"]
+        .map(|name| members.get(name).and_then(Value::as_object));
+    let required = members.get("required").and_then(Value::as_array).map_or(0, Vec::len);
+    named.into_iter().flatten().map(Map::len).fold(required, usize::max)
+}
+
+/// 25 of 0.25; as large as can be where there are too many places.
+fn digits(number: f64) -> u64 {
+    let shifted = (0..=PLACES_MAX).map(|places| number.abs() * 10f64.powi(places));
+    shifted
+        .into_iter()
+        .find(|shifted| shifted.fract() == 0.0)
+        .map_or(u64::MAX, |whole| whole as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn digits_have_no_point() {
+        assert_eq!([0.25, 5.0, 0.01, 1e3, -0.5].map(digits), [25, 5, 1, 1000, 5]);
+        assert_eq!(digits(1e-300), u64::MAX);
+    }
+
+    #[test]
+    fn what_grows_out_of_hand_is_refused() {
+        let required = |count: usize| json!({ "required": vec!["a"; count] });
+        let multiples =
+            |a: u64, b: u64| json!({ "allOf": [{ "multipleOf": a }, { "multipleOf": b }] });
+        for (good, bad) in [
+            (json!({ "enum": vec![1; 9_000] }), json!({ "enum": vec![1; 10_001] })),
+            (required(1000), required(1001)),
+            (json!({ "multipleOf": 9_999 }), json!({ "multipleOf": 9_999_991 })),
+            (multiples(7, 11), multiples(997, 991)),
+        ] {
+            assert_eq!(check(&good), Ok(()), "{good}");
+            assert!(check(&bad).is_err(), "{bad}");
+        }
+    }
+}
