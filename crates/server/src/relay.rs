@@ -175,9 +175,10 @@ impl Listener {
         }
     }
 
-    /// How many generations come before this one, the running one included; nothing once it runs.
+    /// How many generations come before this one, the running one included; nothing once it is its turn.
     pub(crate) fn waiting(&self) -> Option<usize> {
-        self.relay.lock().place.as_ref().map(Place::ahead)
+        let ahead = self.relay.lock().place.as_ref().map(Place::ahead);
+        ahead.filter(|ahead| *ahead > 0)
     }
 
     /// Whether others listen too.
@@ -198,5 +199,26 @@ impl Drop for Listener {
         // Gives up the place in the queue, which has a lock of its own.
         drop(place);
         self.relay.heard.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Queue;
+
+    /// Its slot is there, whether anybody has fetched it yet or not.
+    #[test]
+    fn who_has_its_turn_does_not_wait() {
+        let queue = Queue::new(1);
+        let [first, second] = [queue.join().unwrap(), queue.join().unwrap()];
+        let (_teller, running) = relay(first.place);
+        let (teller, waiting) = relay(second.place);
+        assert_eq!((running.waiting(), waiting.waiting()), (None, Some(1)));
+        drop(first.turn);
+        assert_eq!(waiting.waiting(), None);
+        // With the last who listens the place is given up, and nobody else comes in.
+        drop(waiting);
+        assert!(teller.is_abandoned() && teller.door().enter().is_none());
     }
 }
