@@ -15,6 +15,7 @@ mod learned;
 mod load;
 mod model_choice;
 mod moved;
+mod new_file;
 mod profile;
 mod reply;
 mod safetensors;
@@ -22,6 +23,7 @@ mod spine;
 mod stats;
 mod terminal;
 mod user_folder;
+mod watchers;
 
 use std::process::ExitCode;
 

@@ -24,7 +24,10 @@ pub use deltafin_stream::{Counters, Layout, Phase, Prefetch, Stream, StreamError
 pub use engine::Engine;
 pub use error::{EngineError, WeightsError};
 pub use generate::{Finish, Limits, Listener, Outcome, Stats, generate, most_likely};
-pub use observe::{Critical, DriveUse, PhaseReport, Profile, ProfileReport, Section, Times};
+pub use observe::{
+    Critical, DriveUse, PhaseReport, Profile, ProfileReport, RouteLines, Section, Several, Times,
+    Trace,
+};
 pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
 pub use residency::demand;
 pub use session::{Flow, Progress, Session};

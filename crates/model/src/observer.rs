@@ -63,6 +63,23 @@ impl Part {
         Part::Experts,
         Part::Head,
     ];
+
+    /// What it is called where people read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Outside => "outside",
+            Part::Embedding => "embedding",
+            Part::SpineWait => "spine wait",
+            Part::AttentionSpine => "attention spine",
+            Part::Attention => "attention",
+            Part::FfnSpine => "feed-forward spine",
+            Part::Router => "router",
+            Part::Shared => "shared experts",
+            Part::ExpertWait => "expert wait",
+            Part::Experts => "experts",
+            Part::Head => "head",
+        }
+    }
 }
 
 /// Watches a pass. All methods do nothing by default.

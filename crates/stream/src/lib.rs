@@ -30,9 +30,11 @@ mod shared;
 mod slots;
 mod stream;
 mod victim;
+mod watch;
 
 pub use counters::{Counters, Phase, Use};
 pub use error::StreamError;
 pub use layout::{Layout, Prefetch};
 pub use lease::SpineLease;
 pub use stream::{Stream, expert_room, largest_unit_room, unit_rooms};
+pub use watch::{End, ReadWatcher, Record};

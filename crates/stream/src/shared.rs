@@ -8,9 +8,11 @@ use deltafin_store::drive::{Landed, Landing, Reader, Ticket};
 use crate::counters::{Counters, Phase};
 use crate::feed::{Feed, UNIT_BIT};
 use crate::slots::{Io, Key, Slots};
+use crate::watch::Watch;
 
 pub(crate) struct Shared {
     pub(crate) catalog: Arc<Catalog>,
+    pub(crate) watch: Arc<Watch>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -26,7 +28,8 @@ impl Shared {
     pub(crate) fn new(catalog: Arc<Catalog>, feed: Feed, slots: Slots) -> Shared {
         let state = State { feed, slots, counters: Counters::default(), phase: Phase::default() };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        Shared { catalog, state, changed }
+        let watch = Arc::new(Watch::new(&catalog));
+        Shared { catalog, watch, state, changed }
     }
 
     /// A thread that panicked left a table that may be half changed; what it tells stays true enough
@@ -59,6 +62,7 @@ impl State {
 impl Landing for Shared {
     /// Only notes what landed: the thread that waits for it decides what is read next.
     fn landed(&self, ticket: Ticket, landed: Landed) {
+        self.watch.landed(ticket, &landed);
         let mut state = self.lock();
         let State { feed, slots, counters, phase } = &mut *state;
         let used = counters.of(*phase);

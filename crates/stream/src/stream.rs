@@ -1,6 +1,6 @@
 //! What the forward pass asks.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use deltafin_checkpoint::{Catalog, Identity};
@@ -14,7 +14,8 @@ use crate::feed::{Asked, Feed};
 use crate::seals::Seals;
 use crate::shared::Shared;
 use crate::slots::{Key, Next, Slots};
-use crate::{Layout, SpineLease, StreamError};
+use crate::watch::Watched;
+use crate::{Layout, ReadWatcher, SpineLease, StreamError};
 
 /// The moving weights of one checkpoint.
 pub struct Stream {
@@ -53,10 +54,17 @@ impl Stream {
         let registered = if layout.stream_bytes > 0 { vec![pass] } else { Vec::new() };
         let landing: Arc<Shared> = Arc::clone(&shared);
         let reader = open_reader(store, mode, &registered, landing)?;
+        let reader = Box::new(Watched { reader, watch: Arc::clone(&shared.watch) });
         let all = Layout::everything(shared.catalog.spec()).expert_slots;
         let guesses =
             layout.prefetch.follows_the_router() && !(layout.cache && layout.expert_slots >= all);
         Ok(Stream { shared, reader, layout, guesses, arenas, seals })
+    }
+
+    /// Tells `watcher` of every read from now on, for as long as it is there, and whoever was told before
+    /// no more.
+    pub fn watch_reads(&self, watcher: Weak<dyn ReadWatcher>) {
+        self.shared.watch.begin(watcher);
     }
 
     /// How memory is divided.

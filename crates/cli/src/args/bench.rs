@@ -2,6 +2,8 @@
 
 mod arms;
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use deltafin_measure::{MOST_ROWS, MOST_SECONDS};
 
@@ -43,8 +45,8 @@ enum BenchTyped {
     Prefill(arms::PrefillArgs),
     /// How a router chooses: how often experts repeat, how unevenly they are wanted
     ///
-    /// Runs two texts of random ids and counts. The figures are of the kinds published for Kimi K3,
-    /// and say what an expert cache can hope for.
+    /// Runs two texts of random ids, or takes routes that were recorded, and counts. The figures are of
+    /// the kinds published for Kimi K3, and say what an expert cache can hope for.
     Routes {
         /// Ids of each text
         #[arg(long, value_name = "N", default_value = "256")]
@@ -53,6 +55,11 @@ enum BenchTyped {
         /// What the texts are drawn from
         #[arg(long, value_name = "N", default_value = "1")]
         seed: u64,
+
+        /// Count what 'run --route-trace FILE' recorded; a second file is the text that a cache has not
+        /// seen
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "seed"])]
+        from: Vec<PathBuf>,
 
         #[command(flatten)]
         engine: EngineArgs,
@@ -105,6 +112,8 @@ pub(crate) struct BenchKernels {
 /// Routes to count.
 #[derive(Debug)]
 pub(crate) struct BenchRoutes {
+    /// Files they were recorded in, one or two; none where texts are to be run.
+    pub(crate) from: Vec<PathBuf>,
     /// Ids of each text.
     pub(crate) prompt: usize,
     /// What they are drawn from.
@@ -137,8 +146,16 @@ impl BenchArgs {
             }
             BenchTyped::Decode(args) => Command::BenchArms(args.meaning()?),
             BenchTyped::Prefill(args) => Command::BenchArms(args.meaning()?),
-            BenchTyped::Routes { prompt, seed, engine } => {
-                Command::BenchRoutes(Box::new(BenchRoutes { prompt: prompt.0.get(), seed, engine }))
+            BenchTyped::Routes { prompt, seed, from, engine } => {
+                if from.len() > 2 {
+                    return Err(Usage("--from: two files at most".to_owned()));
+                }
+                Command::BenchRoutes(Box::new(BenchRoutes {
+                    from,
+                    prompt: prompt.0.get(),
+                    seed,
+                    engine,
+                }))
             }
             BenchTyped::Token { rounds, tokens, engine } => {
                 let (rounds, tokens) = (rounds.0.get(), tokens.0.get());

@@ -32,7 +32,7 @@ pub(crate) use engine::{EngineArgs, ModelArg};
 pub(crate) use eval::{Compare, Compared, Eval, Logits, Passage, Ppl};
 pub(crate) use ids::{check as check_ids, parse_list};
 pub(crate) use plan::{Drive, Plan, Subject};
-pub(crate) use run::{Prompt, Run};
+pub(crate) use run::{Prompt, Run, Watched};
 pub(crate) use serve::Serve;
 pub(crate) use synth::Synth;
 pub(crate) use tokenize::{Channel, Input, Tokenize, Vocabulary, What};

@@ -1,5 +1,7 @@
 //! `run`: one prompt, one continuation.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
@@ -50,6 +52,15 @@ pub(crate) struct RunArgs {
     )]
     profile: bool,
 
+    /// Record when each part of a pass and each read began and ended, as trace events that
+    /// ui.perfetto.dev and chrome://tracing show
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// Record which experts were chosen, one line of JSON per position and layer
+    #[arg(long, value_name = "FILE")]
+    route_trace: Option<PathBuf>,
+
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -78,10 +89,28 @@ pub(crate) struct Run {
     pub(crate) ignore_eos: bool,
     /// Whether ids are printed instead of text.
     pub(crate) ids: bool,
-    /// Whether it is told where the time went.
-    pub(crate) profile: bool,
+    /// What is told of it.
+    pub(crate) watched: Watched,
     /// The engine to continue it with.
     pub(crate) engine: EngineArgs,
+}
+
+/// What is told of a run beside its result.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// Whether it is told where the time went.
+    pub(crate) profile: bool,
+    /// The file to record trace events in.
+    pub(crate) trace: Option<PathBuf>,
+    /// The file to record routes in.
+    pub(crate) routes: Option<PathBuf>,
+}
+
+impl Watched {
+    /// Whether anything is written to files.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.trace.is_some() || self.routes.is_some()
+    }
 }
 
 /// What is continued.
@@ -100,6 +129,9 @@ impl RunArgs {
         if self.style.is_given() && !self.chat {
             return Err(Usage("--system, --effort and --no-thinking need --chat".to_owned()));
         }
+        if self.trace.is_some() && self.trace == self.route_trace {
+            return Err(Usage("--trace and --route-trace need a file each".to_owned()));
+        }
         let prompt = match (self.prompt.prompt, self.prompt.prompt_ids) {
             (Some(text), _) if self.chat => Prompt::Chat(text, self.style.meaning()),
             (Some(text), _) => Prompt::Text(text),
@@ -111,7 +143,7 @@ impl RunArgs {
             max_new: self.max_new.map(|count| count.0),
             ignore_eos: self.ignore_eos,
             ids: self.ids,
-            profile: self.profile,
+            watched: Watched { profile: self.profile, trace: self.trace, routes: self.route_trace },
             engine: self.engine,
         })
     }

@@ -7,6 +7,7 @@ mod once;
 mod oracle;
 mod page_cache;
 mod prompt;
+mod recorded;
 mod report;
 mod routes;
 mod token;

@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::input;
 use crate::interrupt::Interrupts;
 use crate::load::Loaded;
-use crate::safetensors::{self, Unfinished};
+use crate::new_file::{self, Unfinished};
 use crate::terminal::{self, ProgressLine, Terminal, one_line};
 
 /// Does it.
@@ -37,7 +37,7 @@ pub(crate) fn eval(eval: Eval, given: Given) -> Result<(), Failure> {
 fn logits(asked: &Logits, given: Given) -> Result<(), Failure> {
     let ids = asked.ids.read()?;
     // A name that cannot be had should not cost a wait.
-    safetensors::target(&asked.out)?;
+    new_file::target(&asked.out)?;
     let unfinished = Unfinished::default();
     let at_the_end = unfinished.clone();
     let interrupts = Interrupts::install_tidying(move || at_the_end.remove_for_good())?;

@@ -1,9 +1,6 @@
 //! `run`: one prompt, one continuation.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use deltafin_engine::{Counters, Engine, Finish, Limits, Profile, Session};
+use deltafin_engine::{Counters, Finish, Limits};
 use deltafin_text::chat::{Message, Request};
 use deltafin_text::reply::{Channel, ReplyOptions};
 
@@ -13,15 +10,19 @@ use crate::failure::Failure;
 use crate::input;
 use crate::interrupt::Interrupts;
 use crate::load::Loaded;
+use crate::new_file::Unfinished;
 use crate::profile;
 use crate::reply::{Conversation, Ids, Nothing, Show, Text};
 use crate::stats::Summary;
 use crate::terminal::{self, Terminal};
+use crate::watchers::{self, Watchers};
 
 /// Does it.
 pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     let source = Source::read(&run.prompt)?;
-    let interrupts = Interrupts::install()?;
+    watchers::check(&run.watched)?;
+    let unfinished = Unfinished::default();
+    let interrupts = interrupts(&run, &unfinished)?;
     let loaded = Loaded::open_for(source.given_ids(), &run.engine, given)?;
     let (prompt, channel) = source.ids(&loaded)?;
     let terminal = Terminal::detect();
@@ -29,7 +30,7 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     let limits =
         Limits { max_new: run.max_new, stop: &loaded.stop_ids, ignore_stop: run.ignore_eos };
     let mut session = loaded.engine.session();
-    let profile = run.profile.then(|| watch(&mut session, &loaded.engine));
+    let watchers = Watchers::begin(&run.watched, &loaded.engine, &mut session, &unfinished)?;
     let generated =
         generate::run(&mut session, &prompt, limits, &mut *show, &interrupts, terminal)?;
 
@@ -38,7 +39,7 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     }
     let stats = &generated.outcome.stats;
     let summary = Summary::new(&loaded.engine, 0, stats, &Counters::default());
-    let profile = profile.map(|profile| profile.borrow_mut().report());
+    let profile = watchers.finish()?;
     if run.engine.json {
         let mut report = match (channel, loaded.tokenizer_if_any()) {
             (Some(channel), Some(tokenizer)) if !run.ids => {
@@ -68,12 +69,13 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     }
 }
 
-/// Has a session's time accounted for.
-fn watch<'e>(session: &mut Session<'e>, engine: &'e Engine) -> Rc<RefCell<Profile<'e>>> {
-    let profile = Profile::new(engine.spec(), Some(engine.weights().stream()));
-    let profile = Rc::new(RefCell::new(profile));
-    session.watch(Box::new(Rc::clone(&profile)));
-    profile
+/// Files in the making do not outlive the process.
+fn interrupts(run: &Run, unfinished: &Unfinished) -> Result<Interrupts, Failure> {
+    let at_the_end = unfinished.clone();
+    match run.watched.is_recorded() {
+        true => Interrupts::install_tidying(move || at_the_end.remove_for_good()),
+        false => Interrupts::install(),
+    }
 }
 
 /// The prompt as it was read, before anything is loaded: a missing file should not cost a wait.

@@ -70,6 +70,21 @@ fn text_is_kept() {
 }
 
 #[test]
+fn what_was_recorded_is_kept_and_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (trace, routes) = (at("trace.json"), at("routes.jsonl"));
+    let run = interrupted(&["--prompt", "The", "--trace", &trace, "--route-trace", &routes]);
+    assert_eq!(run.code, Some(130));
+    let read = |path: &str| std::fs::read_to_string(path).expect("a file");
+    let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    assert!(parsed(&read(&trace))["traceEvents"].is_array());
+    let lines: Vec<serde_json::Value> = read(&routes).lines().map(parsed).collect();
+    assert!(lines.len() > 1, "{lines:?}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 2);
+}
+
+#[test]
 fn ids_are_kept() {
     let run = interrupted(&["--prompt", "The capital of France is", "--ids"]);
     assert_eq!(run.code, Some(130));

@@ -17,3 +17,4 @@ mod serve;
 mod synth;
 mod terminal;
 mod tokenize;
+mod watch;

@@ -3,9 +3,16 @@
 mod both;
 mod critical;
 mod profile;
+mod reads;
 mod report;
+mod routes;
+mod several;
+mod trace;
 
 pub(crate) use both::Both;
 pub use critical::Critical;
 pub use profile::Profile;
 pub use report::{DriveUse, PhaseReport, ProfileReport, Section, Times};
+pub use routes::RouteLines;
+pub use several::Several;
+pub use trace::Trace;

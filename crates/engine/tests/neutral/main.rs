@@ -7,7 +7,8 @@
 mod memory;
 
 use deltafin_engine::{
-    Engine, EngineOptions, IoMode, IsaKind, Layout, ModelSpec, Recipe, Session, StreamedWeights,
+    Engine, EngineOptions, IoMode, IsaKind, Layout, ModelSpec, Profile, Recipe, RouteLines,
+    Session, Several, Stream, StreamedWeights, Trace,
 };
 use deltafin_kernels::Isa;
 use deltafin_model::Weights;
@@ -34,11 +35,13 @@ pub(crate) struct Setting {
     threads: usize,
     feed: Feed,
     shuffle: bool,
+    /// Whether a profile, a trace and the routes are written.
+    watched: bool,
 }
 
 /// The logits' bits after the prompt and after every generated id, and the ids.
 #[derive(PartialEq)]
-pub(crate) struct Trace {
+pub(crate) struct Text {
     bits: Vec<Vec<u32>>,
     ids: Vec<u32>,
 }
@@ -46,23 +49,23 @@ pub(crate) struct Trace {
 const NEW_IDS: usize = 8;
 const CONTEXT: usize = 512;
 
-pub(crate) fn trace<W: Weights>(session: &mut Session<'_, W>, prompt: &[u32], feed: Feed) -> Trace {
+pub(crate) fn trace<W: Weights>(session: &mut Session<'_, W>, prompt: &[u32], feed: Feed) -> Text {
     match feed {
         Feed::TokenByToken => prompt.iter().for_each(|&id| session.advance(id).unwrap()),
         _ => {
             session.prefill(prompt, &mut |_| ControlFlow::Continue(())).unwrap();
         }
     }
-    let mut trace = Trace { bits: Vec::new(), ids: Vec::new() };
+    let mut text = Text { bits: Vec::new(), ids: Vec::new() };
     for step in 0..NEW_IDS {
-        trace.bits.push(session.logits().iter().map(|l| l.to_bits()).collect());
+        text.bits.push(session.logits().iter().map(|l| l.to_bits()).collect());
         let id = session.greedy().unwrap();
-        trace.ids.push(id);
+        text.ids.push(id);
         if step + 1 < NEW_IDS {
             session.advance(id).unwrap();
         }
     }
-    trace
+    text
 }
 
 /// An opened checkpoint with its weights, for several settings to share.
@@ -82,7 +85,16 @@ pub(crate) fn load_as(checkpoint: Checkpoint, layout: Layout, mode: IoMode) -> M
     Model { spec, weights: StreamedWeights::open(checkpoint, layout, mode).unwrap() }
 }
 
-pub(crate) fn run(model: &Model, prompt: &[u32], setting: Setting) -> Trace {
+/// Everything that can watch a session, writing to nowhere.
+fn watch<'e, W: Weights>(session: &mut Session<'e, W>, spec: &ModelSpec, stream: &'e Stream) {
+    let mut all = Several::default();
+    all.add(Box::new(Profile::new(spec, Some(stream))));
+    all.add(Box::new(Trace::new(std::io::sink(), spec, Some(stream))));
+    all.add(Box::new(RouteLines::new(std::io::sink(), spec)));
+    session.watch(Box::new(all));
+}
+
+pub(crate) fn run(model: &Model, prompt: &[u32], setting: Setting) -> Text {
     let options = EngineOptions {
         isa: Some(setting.isa),
         threads: NonZeroUsize::new(setting.threads),
@@ -97,11 +109,19 @@ pub(crate) fn run(model: &Model, prompt: &[u32], setting: Setting) -> Trace {
     if setting.shuffle {
         let weights = Shuffled::new(weights, 7);
         let engine = Engine::with_weights(spec, weights, Vec::new(), options).unwrap();
-        trace(&mut engine.session(), prompt, setting.feed)
+        text(&engine, model, prompt, setting)
     } else {
         let engine = Engine::with_weights(spec, weights, Vec::new(), options).unwrap();
-        trace(&mut engine.session(), prompt, setting.feed)
+        text(&engine, model, prompt, setting)
     }
+}
+
+fn text<W: Weights>(engine: &Engine<W>, model: &Model, prompt: &[u32], setting: Setting) -> Text {
+    let mut session = engine.session();
+    if setting.watched {
+        watch(&mut session, &model.spec, model.weights.stream());
+    }
+    trace(&mut session, prompt, setting.feed)
 }
 
 /// Every setting; those that differ from the reference in one switch come with all others varied.
@@ -117,7 +137,9 @@ fn settings() -> Vec<Setting> {
                 Feed::TokenByToken,
             ] {
                 for shuffle in [false, true] {
-                    all.push(Setting { isa, threads, feed, shuffle });
+                    // Half of the thread counts, to have no more runs than without it.
+                    let watched = [2, 7].contains(&threads);
+                    all.push(Setting { isa, threads, feed, shuffle, watched });
                 }
             }
         }
@@ -126,7 +148,7 @@ fn settings() -> Vec<Setting> {
 }
 
 const REFERENCE: Setting =
-    Setting { isa: IsaKind::Scalar, threads: 1, feed: Feed::Whole, shuffle: false };
+    Setting { isa: IsaKind::Scalar, threads: 1, feed: Feed::Whole, shuffle: false, watched: false };
 
 /// Within each recipe all settings agree; between recipes the text may differ.
 fn check(name: &str, prompt: &[u32]) {

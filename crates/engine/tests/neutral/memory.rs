@@ -2,7 +2,7 @@
 //!
 //! All combinations would be thousands of runs: any two choices meet in at least one.
 
-use crate::{Feed, Setting, Trace, load, load_as, long_prompt, run, trace};
+use crate::{Feed, Setting, Text, load, load_as, long_prompt, run, trace};
 use deltafin_budget::{Demand, Plan, Usage};
 use deltafin_engine::{Engine, EngineOptions, IoMode, Layout, ModelSpec, Prefetch};
 use deltafin_kernels::Isa;
@@ -83,17 +83,19 @@ fn layouts(spec: &ModelSpec, largest_unit: usize) -> Vec<Layout> {
 fn check_layouts(name: &str) {
     let prompt = long_prompt(&Golden::load(name));
     let (isa, threads, feed) = (Isa::best().kind(), 2, Feed::Chunks(48));
-    let wanted = run(&load(open(name)), &prompt, Setting { isa, threads, feed, shuffle: false });
+    let reference = Setting { isa, threads, feed, shuffle: false, watched: false };
+    let wanted = run(&load(open(name)), &prompt, reference);
     let checkpoint = open(name);
     let layouts = layouts(checkpoint.spec(), largest_unit_room(&checkpoint.catalog));
     let sources = sources(&checkpoint);
-    for row in all_pairs(&[layouts.len(), sources.len(), Prefetch::ALL.len(), 2, 2]) {
-        let (source, cache, shuffle) = (sources[row[1]], row[3] == 1, row[4] == 1);
+    for row in all_pairs(&[layouts.len(), sources.len(), Prefetch::ALL.len(), 2, 2, 2]) {
+        let (source, cache) = (sources[row[1]], row[3] == 1);
+        let (shuffle, watched) = (row[4] == 1, row[5] == 1);
         let layout = Layout { prefetch: Prefetch::ALL[row[2]], cache, ..layouts[row[0]].clone() };
-        let at = format!("{name} {layout:?} {source:?} shuffle {shuffle}");
+        let at = format!("{name} {layout:?} {source:?} shuffle {shuffle} watched {watched}");
         let (checkpoint, mode) = source.of(&checkpoint);
         let model = load_as(checkpoint, layout, mode);
-        let got = run(&model, &prompt, Setting { isa, threads, feed, shuffle });
+        let got = run(&model, &prompt, Setting { isa, threads, feed, shuffle, watched });
         assert_eq!(got.ids, wanted.ids, "{at}");
         assert!(got == wanted, "{at}: logits differ in their bits");
     }
@@ -138,7 +140,7 @@ fn prompt(vocab: usize) -> Vec<u32> {
     (0..70u32).map(|position| (position * 7919 + 13) % vocab as u32).collect()
 }
 
-fn open_and_trace(checkpoint: Checkpoint, options: EngineOptions) -> (Plan, Trace) {
+fn open_and_trace(checkpoint: Checkpoint, options: EngineOptions) -> (Plan, Text) {
     let prompt = prompt(checkpoint.spec().vocab);
     let engine = Engine::open(checkpoint, options).unwrap();
     let trace = trace(&mut engine.session(), &prompt, Feed::Whole);

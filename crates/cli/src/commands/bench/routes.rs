@@ -2,14 +2,16 @@
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use deltafin_engine::{Engine, LayerId, Observer};
-use deltafin_spec::ModelSpec;
+use deltafin_spec::MoeSpec;
 use deltafin_synth::routes::Routes;
 use serde::Serialize;
 
 use super::prompt::prompt;
+use super::recorded;
 use crate::args::{BenchRoutes, Given};
 use crate::failure::Failure;
 use crate::load::Loaded;
@@ -22,15 +24,40 @@ const HOT: f64 = 0.3;
 
 /// Counts the routes of two texts.
 pub(crate) fn routes(asked: &BenchRoutes, given: Given) -> Result<(), Failure> {
-    let loaded = Loaded::open(&asked.engine, given)?;
-    let spec = loaded.engine.spec();
-    let text =
-        |stream| of_text(&loaded.engine, &prompt(asked.seed, stream, asked.prompt, spec.vocab));
-    let report = Report::new(spec, asked, &text(0)?, &text(1)?);
+    let report = match asked.from.first() {
+        Some(file) => recorded(file, asked.from.get(1).map(PathBuf::as_path))?,
+        None => run(asked, given)?,
+    };
     if asked.engine.json {
         return terminal::print_line(&serde_json::to_string(&report)?);
     }
     terminal::print_line(&report.words())
+}
+
+/// Those of two random texts.
+fn run(asked: &BenchRoutes, given: Given) -> Result<Report, Failure> {
+    let loaded = Loaded::open(&asked.engine, given)?;
+    let MoeSpec { experts, top_k, .. } = loaded.engine.spec().moe;
+    let vocab = loaded.engine.spec().vocab;
+    let text = |stream| of_text(&loaded.engine, &prompt(asked.seed, stream, asked.prompt, vocab));
+    Ok(Report::new(experts, top_k, &text(0)?, Some(&text(1)?)))
+}
+
+/// Those of files.
+fn recorded(seen: &Path, unseen: Option<&Path>) -> Result<Report, Failure> {
+    let (head, routes) = recorded::read(seen)?;
+    let unseen = unseen.map(|path| of_the_same(path, &head)).transpose()?;
+    Ok(Report::new(head.experts, head.top_k, &routes, unseen.as_ref()))
+}
+
+/// Routes of a model with as many experts as that of the other file.
+fn of_the_same(path: &Path, wanted: &recorded::Head) -> Result<Routes, Failure> {
+    let (head, routes) = recorded::read(path)?;
+    if head == *wanted {
+        return Ok(routes);
+    }
+    let path = path.display();
+    Err(Failure::new(format!("{path}: its routes are of a model with other layers or experts")))
 }
 
 /// The routes that the engine takes through a text.
@@ -60,7 +87,6 @@ impl Observer for Counted {
 #[derive(Debug, Serialize)]
 struct Report {
     tokens: usize,
-    seed: u64,
     experts: usize,
     top_k: usize,
     repeated_in_next_token: Option<f64>,
@@ -72,19 +98,18 @@ struct Report {
 }
 
 impl Report {
-    fn new(spec: &ModelSpec, asked: &BenchRoutes, seen: &Routes, unseen: &Routes) -> Report {
-        let experts = spec.moe.experts;
+    fn new(experts: usize, top_k: usize, seen: &Routes, unseen: Option<&Routes>) -> Report {
         Report {
-            tokens: asked.prompt,
-            seed: asked.seed,
+            tokens: seen.rows(),
             experts,
-            top_k: spec.moe.top_k,
+            top_k,
             repeated_in_next_token: seen.union(2).map(|union| 2.0 - union),
             experts_of_2_tokens: seen.union(2),
             experts_of_8_tokens: seen.union(8),
             routes_to_hottest_30_percent: seen.hottest(HOT, experts),
             pinned_experts: PINNED,
-            routes_to_pinned_in_unseen_text: seen.pin(unseen, PINNED, experts),
+            routes_to_pinned_in_unseen_text: unseen
+                .and_then(|text| seen.pin(text, PINNED, experts)),
         }
     }
 

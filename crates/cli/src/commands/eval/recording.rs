@@ -10,7 +10,8 @@ use deltafin_spec::FfnKind;
 
 use super::Watch;
 use crate::failure::Failure;
-use crate::safetensors::{Element, Tensor, Unfinished, Writer};
+use crate::new_file::Unfinished;
+use crate::safetensors::{Element, Tensor, Writer};
 
 /// The place of the logits among the tensors.
 const LOGITS: usize = 0;
