@@ -22,6 +22,7 @@
 mod counters;
 mod error;
 mod feed;
+mod guesses;
 mod heat;
 mod layout;
 mod lease;

@@ -20,9 +20,6 @@ use crate::{Layout, Prefetch};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(pub(crate) u32);
 
-/// Slots that guesses leave alone.
-const SPARED: usize = 2;
-
 /// Marks an expert that has no slot.
 const NOWHERE: u32 = u32::MAX;
 
@@ -75,20 +72,20 @@ pub(crate) struct Slots {
     pub(crate) slots: Vec<Slot>,
     /// By key: the slot, or [`NOWHERE`].
     at: Vec<u32>,
-    experts: usize,
+    pub(crate) experts: usize,
     cache: bool,
-    prefetch: Prefetch,
+    pub(crate) prefetch: Prefetch,
     pub(crate) heat: Heat,
     /// The layer of the batch.
     pub(crate) layer: LayerId,
     /// The rest of the batch, ascending.
-    wanted: VecDeque<Key>,
+    pub(crate) wanted: VecDeque<Key>,
     /// What is to be handed out now.
     window: Vec<Key>,
     /// What to read when there is time, best first.
-    guesses: VecDeque<Key>,
+    pub(crate) guesses: VecDeque<Key>,
     /// By layer: the previous single row's experts.
-    previous: Vec<Vec<ExpertId>>,
+    pub(crate) previous: Vec<Vec<ExpertId>>,
 }
 
 impl Slots {
@@ -204,58 +201,6 @@ impl Slots {
         if self.prefetch == Prefetch::Prev {
             self.guess_previous(io);
         }
-    }
-
-    /// Guesses at this layer that were wrong: what has not begun is called back.
-    fn drop_guesses(&mut self, reader: &dyn Reader) {
-        let (layer, experts) = (self.layer.index(), self.experts as u32);
-        self.guesses.retain(|key| (key.0 / experts) as usize > layer);
-        for slot in &self.slots {
-            let due = (slot.key.0 / experts) as usize <= layer;
-            if due && !slot.held && matches!(slot.state, State::Reading { class: Class::Guess, .. })
-            {
-                reader.cancel(Ticket(u64::from(slot.key.0)));
-            }
-        }
-    }
-
-    /// Notes a single row's experts.
-    fn remember(&mut self, layer: LayerId, ids: &[ExpertId], io: &Io<'_>) {
-        if io.phase == Phase::Decode && self.prefetch.follows_the_previous_token() {
-            let previous = &mut self.previous[layer.index()];
-            previous.clear();
-            previous.extend_from_slice(ids);
-        }
-    }
-
-    /// Guesses that the next layer's experts are the previous row's.
-    pub(crate) fn guess_previous(&mut self, io: &mut Io<'_>) {
-        if io.phase != Phase::Decode || !self.prefetch.follows_the_previous_token() {
-            return;
-        }
-        let next = LayerId::new(self.layer.number() + 1);
-        for i in 0..self.previous.get(next.index()).map_or(0, Vec::len) {
-            let key = self.key(next, self.previous[next.index()][i]);
-            self.guess_last(key);
-        }
-        self.read_guesses(io);
-    }
-
-    fn guess_last(&mut self, key: Key) {
-        if self.guesses.len() < self.guesses.capacity() {
-            self.guesses.push_back(key);
-        }
-    }
-
-    /// Guesses from the router go before all others.
-    pub(crate) fn expect(&mut self, layer: LayerId, ids: &[ExpertId], io: &mut Io<'_>) {
-        for &id in ids.iter().rev() {
-            if self.guesses.len() == self.guesses.capacity() {
-                self.guesses.pop_back();
-            }
-            self.guesses.push_front(self.key(layer, id));
-        }
-        self.read_guesses(io);
     }
 
     /// The experts to hand out now; a new batch unless they are part of the one that runs.
@@ -401,26 +346,7 @@ impl Slots {
         slot.held = true;
     }
 
-    /// Starts reading guesses that can have a slot without taking it from anything wanted.
-    fn read_guesses(&mut self, io: &mut Io<'_>) {
-        if self.prefetch == Prefetch::Off || !self.wanted.is_empty() {
-            return;
-        }
-        let open = self.slots.iter().filter(|slot| slot.guess).count();
-        for _ in open..self.slots.len().saturating_sub(SPARED) {
-            let key = loop {
-                let Some(key) = self.guesses.pop_front() else { return };
-                if self.slot_of(key).is_none() {
-                    break key;
-                }
-            };
-            let Some((number, slab)) = self.room_for_guess(io) else { return };
-            io.counters.of(io.phase).guesses += 1;
-            self.place(number, key, slab, Class::Guess, io);
-        }
-    }
-
-    fn place(&mut self, number: usize, key: Key, slab: Slab, class: Class, io: &Io<'_>) {
+    pub(crate) fn place(&mut self, number: usize, key: Key, slab: Slab, class: Class, io: &Io<'_>) {
         self.at[key.0 as usize] = number as u32;
         let slot = &mut self.slots[number];
         (slot.key, slot.held, slot.guess) = (key, class == Class::Demand, class == Class::Guess);
