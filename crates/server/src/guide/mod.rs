@@ -9,6 +9,7 @@
 //! ```
 
 mod arguments;
+mod exclusive;
 mod form;
 mod grammar;
 mod place;

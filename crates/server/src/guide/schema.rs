@@ -5,6 +5,7 @@
 use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
 use serde_json::{Value, json};
 
+use super::exclusive;
 use super::size;
 use super::vocabulary::words;
 
@@ -24,6 +25,7 @@ pub(super) fn prepared(schema: &Value) -> Value {
         other => other.clone(),
     };
     drop_annotations(&mut schema);
+    exclusive::simplify(&mut schema);
     if let Some(members) = schema.as_object_mut() {
         members.insert("x-guidance".to_owned(), json!({ "whitespace_pattern": BLANKS }));
     }

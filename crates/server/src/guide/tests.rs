@@ -122,6 +122,20 @@ fn the_end_comes_only_where_the_form_is_complete() {
 }
 
 #[test]
+fn a_tagged_union_is_one_of_its_options() {
+    let option = |kind: &str, member: &str| json!({ "type": "object", "properties": { "kind": { "const": kind }, member: { "type": "boolean" } }, "required": ["kind", member], "additionalProperties": false });
+    let form = json_form(json!({
+        "oneOf": [{ "$ref": "#/$defs/Cat" }, { "$ref": "#/$defs/Dog" }],
+        "discriminator": { "propertyName": "kind" },
+        "$defs": { "Cat": option("cat", "meows"), "Dog": option("dog", "barks") },
+    }));
+    assert!(allows(&form, &said("{\"kind\":\"dog\",\"barks\":true}")));
+    assert!(!allows(&form, &said("{\"kind\":\"cat\",\"barks\":true}")));
+    let number = json!({ "oneOf": [{ "type": "integer" }, { "type": "number", "minimum": 3 }] });
+    assert_eq!(guide(&json_form(number)).unwrap_err().path, "schema");
+}
+
+#[test]
 fn blanks_are_few() {
     let form = json_form(json!({ "type": "object" }));
     assert!(allows(&form, &said("{\n        \"a\" : [ 1,\t2 ]\r\n}")));
