@@ -35,6 +35,9 @@ pub struct Critical {
     pub compute: Duration,
     /// Both together: the larger one where the spine is streamed, else their sum.
     pub path: Duration,
+    /// All bytes that had to be read, guesses that came true among them. A drive that has no idle time for
+    /// guesses is held up by them too, and then this can be more than `path`.
+    pub reads: Duration,
 }
 
 impl Critical {
@@ -51,10 +54,16 @@ impl Critical {
             true => Duration::from_secs_f64(bytes as f64 / rate),
             false => Duration::ZERO,
         };
+        let reads = reading(used.spine_bytes + used.missed_bytes + used.guessed_bytes);
         if used.spine_bytes > 0 {
-            let drive = reading(used.spine_bytes + used.missed_bytes + used.guessed_bytes);
-            let path = drive.max(computing);
-            return Critical { spine_streamed: true, drive, compute: computing, path };
+            let path = reads.max(computing);
+            return Critical {
+                spine_streamed: true,
+                drive: reads,
+                compute: computing,
+                path,
+                reads,
+            };
         }
         let (mut drive, mut compute, mut measured) = <(Duration, Duration, Duration)>::default();
         for step in steps {
@@ -69,7 +78,7 @@ impl Critical {
             false => wall.as_secs_f64() / measured.as_secs_f64(),
         };
         let (drive, compute) = (drive.mul_f64(share), compute.mul_f64(share));
-        Critical { spine_streamed: false, drive, compute, path: drive + compute }
+        Critical { spine_streamed: false, drive, compute, path: drive + compute, reads }
     }
 }
 
@@ -109,6 +118,8 @@ mod tests {
         assert_eq!((slow_drive.drive, slow_drive.compute, slow_drive.path), (ms(8), ms(5), ms(8)));
         assert_eq!(of(&[], 40, &used).path, ms(20));
         assert!(slow_drive.spine_streamed);
+        let resident = Use { missed_bytes: 2000, guessed_bytes: 1000, ..Use::default() };
+        assert_eq!(of(&[], 10, &resident).reads, ms(3));
     }
 
     #[test]
