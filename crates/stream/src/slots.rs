@@ -128,10 +128,11 @@ impl Slots {
     }
 
     /// Reads the hottest experts and never lets them go, up to `most` and to what leaves a layer's reads
-    /// their slots. Returns how many.
+    /// their slots. Returns how many found room.
     pub(crate) fn pin(&mut self, most: usize, spared: usize, io: &mut Io<'_>) -> usize {
         let most = most.min(self.slots.len().saturating_sub(spared));
         let hot = self.heat.hottest(most);
+        let mut pinned = 0;
         for key in hot.iter().map(|&expert| Key(expert as u32)) {
             if self.slot_of(key).is_none()
                 && let Some((number, slab)) = self.room_for_guess(io)
@@ -140,9 +141,10 @@ impl Slots {
             }
             if let Some(number) = self.slot_of(key) {
                 self.slots[number].pinned = true;
+                pinned += 1;
             }
         }
-        hot.len()
+        pinned
     }
 
     /// Slots that have memory.

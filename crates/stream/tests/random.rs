@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 
+use deltafin_checkpoint::{Shard, Span};
 use deltafin_spec::{ExpertId, FfnKind, LayerId};
 use deltafin_store::drive::IoMode;
-use deltafin_store::{Checkpoint, read_record};
+use deltafin_store::{Checkpoint, Store, StoreError, read_record};
 use deltafin_stream::{Counters, Layout, Prefetch, Stream};
 use deltafin_testkit::open;
 
@@ -164,6 +165,55 @@ fn what_was_used_most_is_pinned_and_stays() {
     let misses = second.counters().decode.misses;
     (3..7).for_each(|expert| use_once(&second, 1, expert));
     assert_eq!(second.counters().decode.misses, misses);
+}
+
+/// A store whose reads wait until it is opened.
+struct Gate {
+    inner: Arc<dyn Store>,
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+}
+
+impl Store for Gate {
+    fn shards(&self) -> &[Shard] {
+        self.inner.shards()
+    }
+
+    fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
+        drop(self.opened.wait_while(self.is_open.lock().unwrap(), |open| !*open).unwrap());
+        self.inner.read_exact(span, buf)
+    }
+}
+
+#[test]
+fn an_expert_that_finds_no_room_does_not_count_as_pinned() {
+    let checkpoint = open("k3-micro");
+    let layout = Layout {
+        expert_slots: 12,
+        prefetch: Prefetch::Off,
+        ..Layout::everything(checkpoint.spec())
+    };
+    let (is_open, opened) = (Mutex::new(true), Condvar::new());
+    let gate = Arc::new(Gate { inner: Arc::clone(&checkpoint.store), is_open, opened });
+    let store = Arc::clone(&gate) as Arc<dyn Store>;
+    let stream = Stream::open(checkpoint.catalog, store, layout, IoMode::Auto).unwrap();
+    let ids = |ids: std::ops::Range<u32>| ids.map(ExpertId::new).collect::<Vec<_>>();
+    (0..5).for_each(|_| {
+        stream.begin(1, false);
+        stream.take(LayerId::new(1), &ids(3..7), &mut |_, _| {}).unwrap();
+    });
+    *gate.is_open.lock().unwrap() = false;
+    stream.demand(LayerId::new(2), &ids(0..16));
+    // Every slot waits for its read.
+    assert_eq!(stream.pin(4), 0);
+    gate.open();
 }
 
 #[test]

@@ -58,8 +58,10 @@ impl Map {
         unsafe { self.base.add(start) }
     }
 
-    /// Gives the pages of `range` back to the system; they read as zero afterwards. The caller
-    /// knows that nobody holds a part of it. A refusal costs memory, nothing else.
+    /// Gives the pages of `range` back to the system. The caller knows that nobody holds a part of
+    /// it. On Linux they go at once and read as zero afterwards; elsewhere the system may take them
+    /// when it needs them, and until then they stay and keep their bytes. A refusal costs memory,
+    /// nothing else.
     pub(super) fn release(&self, range: Range<usize>) {
         assert!(range.end <= self.len);
         #[cfg(target_os = "linux")]

@@ -87,7 +87,7 @@ impl Arena {
     }
 
     /// Gives the memory of free huge pages back to the system; the address space stays. A page
-    /// that a slab holds a part of stays too.
+    /// that a slab holds a part of stays too. Linux takes it at once, macOS when it is short.
     ///
     /// Does nothing while a reader has the region registered: the kernel would go on writing
     /// into the pages it knows, and no longer into those that are seen here.
