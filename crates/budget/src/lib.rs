@@ -23,6 +23,7 @@
 mod cost;
 mod demand;
 mod group;
+mod hits;
 mod limits;
 mod outlook;
 mod plan;
@@ -31,9 +32,10 @@ mod size;
 mod words;
 mod workspace;
 
-pub use cost::{Estimate, Limit, PROMPT_ROWS, Rates, Touched, hit_rate};
+pub use cost::{Estimate, Limit, PROMPT_ROWS, Rates, Touched};
 pub use demand::{Demand, HUGE_PAGE, READ_ALIGN, SpineFormat, Usage, room};
 pub use group::Group;
+pub use hits::{Learned, expected_hits};
 pub use limits::{Bound, BudgetError, Limits, TooLarge, Usable, peak_resident_bytes, reserve};
 pub use outlook::{Form, Outlook};
 pub use plan::{Plan, PlanError};

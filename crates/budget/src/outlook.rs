@@ -1,7 +1,6 @@
 //! What would change if there were more of something.
 
-use crate::cost::hit_rate;
-use crate::{Demand, Estimate, Plan, PlanError, Rates, Touched};
+use crate::{Demand, Estimate, Learned, Plan, PlanError, Rates, Touched, expected_hits};
 use serde::Serialize;
 
 /// A plan with what it costs, and what it would cost on a better machine.
@@ -28,10 +27,23 @@ pub struct Form {
     pub touched: Touched,
     /// Bytes of spine multiplied for one row, in 10^9 per second.
     pub spine_gbps: f64,
+    /// Multiply-adds for many rows, in 10^9 per second.
+    pub prompt_gmacs: f64,
+    /// What is known of which experts it uses.
+    pub learned: Learned,
+}
+
+impl Form {
+    /// The rates of a machine for a model in this format.
+    fn rates(&self, machine: &Rates) -> Rates {
+        let (spine_gbps, prompt_gmacs) = (self.spine_gbps, self.prompt_gmacs);
+        Rates { spine_gbps, prompt_gmacs, ..*machine }
+    }
 }
 
 impl Outlook {
-    /// Plans `form` within `budget` on a machine with these rates, and the same with one thing better.
+    /// Plans `form` within `budget` on a machine with these rates, and the same with one thing better;
+    /// `int8` is nothing where `form` is that already. The rates for the spine are those of the forms.
     ///
     /// # Errors
     /// When the budget is too small for `form`.
@@ -42,19 +54,18 @@ impl Outlook {
         rates: &Rates,
     ) -> Result<Outlook, PlanError> {
         let plan = Plan::make(&form.demand, budget)?;
-        let rates = Rates { spine_gbps: form.spine_gbps, ..*rates };
-        let cost = |form: &Form, budget: u64, rates: Rates| -> Result<Estimate, PlanError> {
+        let cost = |form: &Form, budget: u64, machine: &Rates| -> Result<Estimate, PlanError> {
             let plan = Plan::make(&form.demand, budget)?;
-            let rates = Rates { spine_gbps: form.spine_gbps, ..rates };
-            let hits = hit_rate(&form.demand, plan.cache);
+            let rates = form.rates(machine);
+            let hits = expected_hits(&form.demand, plan.kept(&form.demand), &form.learned);
             Ok(Estimate::of(&plan, &form.touched, &rates, hits))
         };
-        let twice = Rates { drive_gbps: 2.0 * rates.drive_gbps, ..rates };
+        let twice = Rates { drive_gbps: 2.0 * rates.drive_gbps, ..*rates };
         let more = (!plan.is_resident()).then(|| cost(form, budget.saturating_add(1 << 30), rates));
         Ok(Outlook {
             estimate: cost(form, budget, rates)?,
             more_memory: more.transpose()?,
-            second_drive: cost(form, budget, twice)?,
+            second_drive: cost(form, budget, &twice)?,
             int8_spine: int8.map(|form| cost(form, budget, rates)).transpose()?,
             plan,
         })

@@ -170,6 +170,15 @@ impl Plan {
         self.expert_slabs - self.cache
     }
 
+    /// Experts that outlast a layer: slabs keep what was read, but for those that the layer's own reads
+    /// take.
+    pub fn kept(&self, demand: &Demand) -> usize {
+        if self.cache == self.experts {
+            return self.experts;
+        }
+        self.expert_slabs.saturating_sub(demand.top_k)
+    }
+
     fn floor(demand: &Demand, budget: u64) -> Plan {
         let nothing = vec![false; demand.spine.len()];
         Plan {

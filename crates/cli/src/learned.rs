@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use deltafin_engine::Engine;
+use deltafin_engine::{Engine, learned_in};
+use deltafin_store::Checkpoint;
 
 use crate::args::EngineArgs;
 use crate::failure::Failure;
@@ -23,6 +24,12 @@ pub(crate) fn apply(engine: &Engine, args: &EngineArgs) -> Result<(), Failure> {
         terminal::say("--pin keeps nothing: no earlier run has shown which experts are used most");
     }
     Ok(())
+}
+
+/// How often earlier runs chose each of a checkpoint's experts; nothing where none has shown it.
+pub(crate) fn counts(checkpoint: &Checkpoint) -> Result<Vec<f32>, Failure> {
+    let Some(folder) = folder() else { return Ok(Vec::new()) };
+    Ok(learned_in(&folder, checkpoint)?.unwrap_or_default())
 }
 
 /// One per user.

@@ -31,4 +31,4 @@ pub use observe::{
 pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
 pub use residency::demand;
 pub use session::{Flow, Progress, Session};
-pub use weights::StreamedWeights;
+pub use weights::{StreamedWeights, learned_in};

@@ -3,7 +3,8 @@
 //! The reader of the `store` crate is used with as many reads waiting as the engine has. Spans are taken
 //! in a shuffled order and none is read twice, so that no cache on the way has seen it in this run.
 
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -97,17 +98,19 @@ pub fn drive_speed(
     })
 }
 
-/// Writes a file of its own into `dir`, reads spans of `len` bytes of it and removes it.
+/// Writes a file at `path`, where there is none yet, reads spans of `len` bytes of it and removes it.
+/// What ends the process meanwhile has to remove it itself.
 ///
 /// # Errors
 /// When it cannot be written or read.
-pub fn drive_speed_at(dir: &Path, len: u64, time: Duration) -> Result<DriveSpeed, DriveError> {
+pub fn drive_speed_at(path: &Path, len: u64, time: Duration) -> Result<DriveSpeed, DriveError> {
+    let dir = path.parent().unwrap_or(Path::new(""));
     let refused =
         |e: std::io::Error| DriveError::Write { dir: dir.to_owned(), reason: e.to_string() };
-    let mut file =
-        tempfile::Builder::new().prefix(".deltafin-plan-").tempfile_in(dir).map_err(refused)?;
+    let mut file = File::options().write(true).create_new(true).open(path).map_err(refused)?;
+    let _removed = Removed(path);
     let bytes = fill(&mut file, time).map_err(refused)?;
-    let name = file.path().file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let store = Arc::new(LocalShards::open(dir, &[name.unwrap_or_default()])?);
     // Spans begin and end anywhere, as experts do.
     let spans = (0..bytes / (len + 4096)).map(|n| n * (len + 4096) + 100);
@@ -115,12 +118,22 @@ pub fn drive_speed_at(dir: &Path, len: u64, time: Duration) -> Result<DriveSpeed
     drive_speed(store, &spans.collect::<Vec<_>>(), time)
 }
 
+/// Removes a file at the end.
+struct Removed<'a>(&'a Path);
+
+impl Drop for Removed<'_> {
+    fn drop(&mut self) {
+        // It was ours and in nobody's way: what is left of it is only room.
+        let _ = fs::remove_file(self.0);
+    }
+}
+
 /// The most that is written, and the least even if the drive is slow.
 const FILE_MOST: u64 = 1 << 30;
 const FILE_LEAST: u64 = 128 << 20;
 
 /// Fills `file` with bytes that no file system can compress; gives their number.
-fn fill(file: &mut impl SyncedWrite, time: Duration) -> std::io::Result<u64> {
+fn fill(file: &mut File, time: Duration) -> std::io::Result<u64> {
     let start = Instant::now();
     let (mut block, mut state, mut written) = (vec![0u8; 4 << 20], 1u64, 0u64);
     while written < FILE_MOST && (written < FILE_LEAST || start.elapsed() < 2 * time) {
@@ -133,19 +146,8 @@ fn fill(file: &mut impl SyncedWrite, time: Duration) -> std::io::Result<u64> {
         file.write_all(&block)?;
         written += block.len() as u64;
     }
-    file.sync()?;
+    file.sync_all()?;
     Ok(written)
-}
-
-/// A file that can be made to reach the drive.
-trait SyncedWrite: Write {
-    fn sync(&self) -> std::io::Result<()>;
-}
-
-impl SyncedWrite for tempfile::NamedTempFile {
-    fn sync(&self) -> std::io::Result<()> {
-        self.as_file().sync_all()
-    }
 }
 
 /// Passes on what lands.

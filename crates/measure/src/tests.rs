@@ -97,7 +97,7 @@ mod drives {
         let store = MemoryShards::new(Vec::new());
         assert!(matches!(drive_speed(Arc::new(store), &[], SECOND), Err(DriveError::Nothing)));
         let missing = dir.path().join("missing");
-        let refused = drive_speed_at(&missing, LEN, SECOND).unwrap_err();
+        let refused = drive_speed_at(&missing.join("file"), LEN, SECOND).unwrap_err();
         assert!(refused.to_string().contains("missing"), "{refused}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }

@@ -83,6 +83,13 @@ impl Heat {
     }
 }
 
+/// How often each of so many experts was chosen lately, from a file that [`crate::Stream::heat_file`] gave. Nothing
+/// if it is of other weights or damaged.
+pub fn heat_counts(identity: Identity, file: &[u8], experts: usize) -> Option<Vec<f32>> {
+    let mut heat = Heat::new(experts);
+    heat.adopt(identity, file).then_some(heat.counts)
+}
+
 fn digest(bytes: &[u8]) -> Identity {
     let mut hasher = IdentityHasher::new("deltafin heat");
     hasher.field(bytes);
@@ -136,6 +143,11 @@ mod tests {
         let mut other = Heat::new(3);
         assert!(other.adopt(identity, &file));
         assert!(other.of(1) > other.of(2) && other.of(2) > other.of(0));
+        let counts = heat_counts(identity, &file, 3).unwrap();
+        assert!(
+            counts[0] == 0.0 && counts[1] == 2.0 && (0.9..1.0).contains(&counts[2]),
+            "{counts:?}"
+        );
         for damaged in 0..file.len() {
             let mut bytes = file.clone();
             bytes[damaged] ^= 0x10;

@@ -35,6 +35,7 @@ mod watch;
 
 pub use counters::{Counters, Phase, Use};
 pub use error::StreamError;
+pub use heat::heat_counts;
 pub use layout::{Layout, Prefetch};
 pub use lease::SpineLease;
 pub use stream::{Stream, expert_room, largest_unit_room, unit_rooms};

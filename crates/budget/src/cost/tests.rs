@@ -1,5 +1,6 @@
 use super::*;
-use crate::Usage;
+use crate::hits::hit_rate;
+use crate::{Demand, Usage};
 
 const GIB: u64 = 1 << 30;
 const RATES: Rates = Rates {
@@ -24,7 +25,7 @@ fn k3(format: SpineFormat) -> K3 {
 impl K3 {
     fn at(&self, budget: u64, rates: &Rates) -> (Plan, Estimate) {
         let plan = Plan::make(&self.demand, budget).unwrap();
-        let hits = hit_rate(&self.demand, plan.cache);
+        let hits = hit_rate(&self.demand, plan.kept(&self.demand));
         let estimate = Estimate::of(&plan, &self.touched, rates, hits);
         (plan, estimate)
     }
@@ -54,7 +55,8 @@ fn a_resident_spine_costs_its_reads_and_what_nothing_hides() {
     let (plan, estimate) = k3(SpineFormat::Int8).at(80 * GIB, &RATES);
     assert!(plan.is_spine_resident() && !plan.is_resident());
     assert_eq!(estimate.spine_read_bytes, 0);
-    assert!(estimate.token_seconds > estimate.read_seconds + 55e9 / 50e9);
+    let late = estimate.read_seconds * (1.0 - GUESSED);
+    assert!(estimate.token_seconds > late + 55e9 / 50e9);
     assert!(estimate.token_seconds < estimate.read_seconds + estimate.compute_seconds);
 }
 
@@ -85,20 +87,6 @@ fn more_memory_or_a_faster_drive_is_never_slower() {
 }
 
 #[test]
-fn the_cache_is_worth_what_is_published() {
-    let demand = k3(SpineFormat::Int8).demand;
-    assert_eq!(hit_rate(&demand, 0), 0.0);
-    assert!((hit_rate(&demand, demand.working_set()) - 0.31).abs() < 1e-9);
-    // A pin of 40 GB hit 41 % of unseen text.
-    assert!((hit_rate(&demand, 2280) - 0.41).abs() < 0.01);
-    assert!((hit_rate(&demand, demand.experts * 3 / 10) - 0.86).abs() < 0.01);
-    assert_eq!(hit_rate(&demand, demand.experts), 1.0);
-    // A gigabyte saves a quarter to a third of one.
-    let saved = hit_rate(&demand, 57) * demand.working_set() as f64 / 57.0;
-    assert!((0.24..0.36).contains(&saved), "{saved}");
-}
-
-#[test]
 fn two_rows_need_less_than_twice_the_experts_of_one() {
     let touched = k3(SpineFormat::Int8).touched;
     let one = union(&touched, 1);
@@ -115,7 +103,7 @@ fn a_model_without_experts_reads_none() {
     let demand = Demand::of_spec(&spec, SpineFormat::Bf16, usage);
     let plan = Plan::make(&demand, 64 * GIB).unwrap();
     let touched = Touched::of(&spec, SpineFormat::Bf16, 0);
-    let estimate = Estimate::of(&plan, &touched, &RATES, hit_rate(&demand, plan.cache));
+    let estimate = Estimate::of(&plan, &touched, &RATES, hit_rate(&demand, plan.kept(&demand)));
     assert_eq!((plan.expert_slabs, estimate.expert_read_bytes), (0, 0));
     assert!(estimate.token_seconds.is_finite() && estimate.prompt_seconds.is_finite());
 }

@@ -1,5 +1,6 @@
 //! `inspect`: what a checkpoint is, and everything that is wrong with it.
 
+mod packs;
 mod report;
 
 use std::mem::{Discriminant, discriminant};
@@ -29,7 +30,9 @@ pub(crate) fn inspect(typed: Option<ModelArg>, given: Given, json: bool) -> Resu
         let tokenizer = tokenizer.ok().flatten();
         let misfit = tokenizer.as_ref().and_then(|t| load::misfit(&load::declared(checkpoint), t));
         misfit.into_iter().for_each(&mut note);
-        Report::new(checkpoint, tokenizer.as_ref())
+        let report = Report::new(checkpoint, tokenizer.as_ref());
+        report.problems().cloned().for_each(&mut note);
+        report
     });
     if json {
         let whole = serde_json::json!({

@@ -3,16 +3,19 @@
 mod machine;
 mod words;
 
-use deltafin_budget::{Bound, Demand, Form, Limits, Outlook, SpineFormat, Touched, Usable, Usage};
-use deltafin_engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, ModelSpec};
-use deltafin_store::Checkpoint;
+use deltafin_budget::{
+    Bound, Demand, Form, Learned, Limits, Outlook, PlanError, Rates, SpineFormat, Touched, Usable,
+    Usage,
+};
+use deltafin_engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, ModelSpec, Recipe};
+use deltafin_store::{Checkpoint, SpineChoice};
 use serde::Serialize;
 
 use self::machine::Machine;
 use crate::args::{Given, Plan, Subject};
 use crate::failure::Failure;
 use crate::terminal;
-use crate::{load, model_choice};
+use crate::{learned, load, model_choice, spine};
 
 /// The position at which a token is reckoned: the state it reads grows with it.
 const POSITION: usize = 1024;
@@ -25,12 +28,14 @@ struct Report {
     /// Whether its weights are here.
     installed: bool,
     /// How its spine is stored.
-    spine: &'static str,
+    spine: SpineFormat,
     /// Positions of the sequence.
     context: usize,
     memory: Memory,
     machine: Machine,
     outlook: Outlook,
+    /// Whether earlier runs have shown which experts are used.
+    routes_learned: bool,
 }
 
 /// How the budget came about.
@@ -54,30 +59,20 @@ pub(crate) fn plan(asked: &Plan, given: Given) -> Result<(), Failure> {
     let limits = Limits::read();
     let (budget, memory) = budget(&limits, asked.engine.memory());
     let usage = usage(target.spec(), asked)?;
-    let demand = target.demand(usage);
     // Before anything is measured: a budget that is too small is no reason to wait.
-    deltafin_budget::Plan::make(&demand, budget)?;
+    deltafin_budget::Plan::make(&target.demand(usage), budget)?;
     let machine = Machine::measure(&target, asked, usage.threads)?;
-    let rates = machine.rates(target.spec());
-    let form = Form {
-        demand,
-        touched: Touched::of(target.spec(), SpineFormat::Bf16, POSITION.min(usage.context)),
-        spine_gbps: machine.bf16_gbps,
-    };
-    let int8 = Form {
-        demand: Demand::of_spec(target.spec(), SpineFormat::Int8, usage),
-        touched: Touched::of(target.spec(), SpineFormat::Int8, POSITION.min(usage.context)),
-        spine_gbps: machine.int8_gbps,
-    };
-    let outlook = Outlook::of(&form, Some(&int8), budget, &rates)?;
+    let learned = target.learned()?;
+    let outlook = outlook(&target, &machine, usage, &learned, budget)?;
     let report = Report {
         model: target.name(),
         installed: matches!(target, Target::Opened { .. }),
-        spine: SpineFormat::Bf16.name(),
+        spine: target.format(),
         context: usage.context,
         memory,
         machine,
         outlook,
+        routes_learned: !learned.is_empty(),
     };
     if asked.engine.json {
         return terminal::print_line(&serde_json::to_string(&report)?);
@@ -85,10 +80,30 @@ pub(crate) fn plan(asked: &Plan, given: Given) -> Result<(), Failure> {
     terminal::print_line(&words::words(&report))
 }
 
+/// What the budget buys, and what would be better.
+fn outlook(
+    target: &Target,
+    machine: &Machine,
+    usage: Usage,
+    learned: &Learned,
+    budget: u64,
+) -> Result<Outlook, PlanError> {
+    let (spec, format) = (target.spec(), target.format());
+    let form = |format, demand| {
+        let Rates { spine_gbps, prompt_gmacs, .. } = machine.rates(spec, format);
+        let touched = Touched::of(spec, format, POSITION.min(usage.context));
+        Form { demand, touched, spine_gbps, prompt_gmacs, learned: learned.clone() }
+    };
+    let int8 = || form(SpineFormat::Int8, Demand::of_spec(spec, SpineFormat::Int8, usage));
+    let int8 = (format != SpineFormat::Int8).then(int8);
+    let form = form(format, target.demand(usage));
+    Outlook::of(&form, int8.as_ref(), budget, &machine.rates(spec, format))
+}
+
 /// What is planned for.
 enum Target {
-    /// The released model, of which the dimensions are enough.
-    Released(Box<ModelSpec>),
+    /// The released model, of which the dimensions are enough, with its spine in a format.
+    Released(Box<ModelSpec>, SpineFormat),
     /// A checkpoint that is here.
     Opened { name: String, checkpoint: Box<Checkpoint> },
 }
@@ -96,35 +111,72 @@ enum Target {
 impl Target {
     fn choose(asked: &Plan, given: Given) -> Result<Target, Failure> {
         if asked.subject == Subject::Released {
-            return Ok(Target::Released(Box::new(ModelSpec::k3())));
+            let format = released_format(&asked.engine.spine())?;
+            return Ok(Target::Released(Box::new(ModelSpec::k3()), format));
         }
         let model = model_choice::choose(asked.engine.model.clone(), given)?;
-        let checkpoint = Box::new(load::checkpoint(&model)?);
+        let checkpoint = load::checkpoint(&model)?;
         checkpoint.notices.iter().for_each(|notice| terminal::say(notice));
+        let checkpoint = Box::new(spine::apply(checkpoint, &asked.engine.spine())?);
         Ok(Target::Opened { name: model.to_string(), checkpoint })
     }
 
     fn name(&self) -> String {
         match self {
-            Target::Released(_) => "Kimi K3 as released".to_owned(),
+            Target::Released(..) => "Kimi K3 as released".to_owned(),
             Target::Opened { name, .. } => name.clone(),
         }
     }
 
     fn spec(&self) -> &ModelSpec {
         match self {
-            Target::Released(spec) => spec,
+            Target::Released(spec, _) => spec,
             Target::Opened { checkpoint, .. } => checkpoint.spec(),
+        }
+    }
+
+    /// What earlier runs showed of its experts.
+    fn learned(&self) -> Result<Learned, Failure> {
+        match self {
+            Target::Released(..) => Ok(Learned::default()),
+            Target::Opened { checkpoint, .. } => Ok(Learned::of(&learned::counts(checkpoint)?)),
+        }
+    }
+
+    /// How its spine is stored.
+    fn format(&self) -> SpineFormat {
+        match self {
+            Target::Released(_, format) => *format,
+            Target::Opened { checkpoint, .. } => format_of(checkpoint.recipe()),
         }
     }
 
     fn demand(&self, usage: Usage) -> Demand {
         match self {
-            Target::Released(spec) => Demand::of_spec(spec, SpineFormat::Bf16, usage),
+            Target::Released(spec, format) => Demand::of_spec(spec, *format, usage),
             Target::Opened { checkpoint, .. } => {
                 deltafin_engine::demand(&checkpoint.catalog, usage)
             }
         }
+    }
+}
+
+fn format_of(recipe: Recipe) -> SpineFormat {
+    match recipe {
+        Recipe::Bf16 => SpineFormat::Bf16,
+        Recipe::Int8 => SpineFormat::Int8,
+    }
+}
+
+/// The format that a spine would have which is not here yet.
+fn released_format(choice: &SpineChoice) -> Result<SpineFormat, Failure> {
+    match choice {
+        SpineChoice::Auto => Ok(SpineFormat::Bf16),
+        SpineChoice::Recipe(recipe) => Ok(format_of(*recipe)),
+        SpineChoice::Pack(dir) => Err(Failure::new(format!(
+            "--spine {}: --k3 plans without files; give bf16 or int8",
+            dir.display()
+        ))),
     }
 }
 

@@ -6,21 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use tempfile::TempDir;
-
-use crate::program::{RELEASED_SPINE, Ran, command, deltafin, fixture, ran, spawn};
-
-/// A folder of links to a miniature checkpoint, which a pack may be put in.
-fn linked() -> (TempDir, String) {
-    let folder = tempfile::tempdir().expect("a folder");
-    for entry in fs::read_dir(fixture("k3-micro")).expect("a fixture") {
-        let path = entry.expect("a file").path();
-        let name = path.file_name().expect("a name");
-        std::os::unix::fs::symlink(&path, folder.path().join(name)).expect("a link");
-    }
-    let path = folder.path().to_str().expect("UTF-8").to_owned();
-    (folder, path)
-}
+use crate::program::{RELEASED_SPINE, Ran, command, deltafin, linked, ran, spawn};
 
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(dir).expect("a folder");

@@ -1,6 +1,8 @@
 //! `inspect`: whole checkpoints, and what is wrong with others.
 
-use crate::program::{deltafin, fixture};
+use std::fs;
+
+use crate::program::{deltafin, fixture, linked};
 
 #[test]
 fn the_demo_is_whole() {
@@ -104,4 +106,34 @@ fn a_broken_tokenizer_is_a_problem() {
     let run = deltafin(&["inspect", folder.path().to_str().expect("UTF-8")]);
     assert_eq!(run.code, Some(1));
     assert!(run.out.contains("problems      1"), "{run:?}");
+}
+
+#[test]
+fn packs_are_told_with_their_size_and_whose_they_are() {
+    let (folder, model) = linked();
+    let text = deltafin(&["inspect", &model]).ok();
+    assert!(!text.contains("\npack "), "{text}");
+    deltafin(&["convert", "--spine", "int8", "--model", &model]).ok();
+    let text = deltafin(&["inspect", &model]).ok();
+    assert!(text.contains("pack          int8, ") && text.contains("of these weights"), "{text}");
+    let object = deltafin(&["inspect", &model, "--json"]).json();
+    let pack = &object["checkpoint"]["packs"][0];
+    assert_eq!((&pack["recipe"], &pack["usable"]), (&"int8".into(), &true.into()));
+    assert!(pack["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{pack}");
+
+    // What a stopped conversion leaves is no fault.
+    fs::create_dir(folder.path().join("spine-bf16")).expect("a folder");
+    let text = deltafin(&["inspect", &model]).ok();
+    assert!(text.contains("bf16, unfinished"), "{text}");
+    fs::remove_dir(folder.path().join("spine-bf16")).expect("removed");
+    // One of another recipe is, and so is one that was damaged.
+    fs::rename(folder.path().join("spine-int8"), folder.path().join("spine-bf16")).expect("moved");
+    let run = deltafin(&["inspect", &model]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.out.contains("a spine of recipe int8 where bf16 is looked for"), "{run:?}");
+    fs::rename(folder.path().join("spine-bf16"), folder.path().join("spine-int8")).expect("moved");
+    let file = folder.path().join("spine-int8/layer-001.spine");
+    fs::write(&file, &fs::read(&file).expect("read")[..4096]).expect("cut");
+    let run = deltafin(&["inspect", &model]);
+    assert!(run.out.contains("layer-001.spine: 4096 bytes, the manifest says"), "{run:?}");
 }

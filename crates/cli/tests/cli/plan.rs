@@ -1,6 +1,10 @@
 //! `plan`: what memory buys.
 
-use crate::program::{command, deltafin, fixture, ran};
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::program::{command, deltafin, fixture, linked, ran, spawn};
 
 #[test]
 fn the_released_model_is_planned_without_weights() {
@@ -83,4 +87,52 @@ fn a_place_that_cannot_be_written_is_named() {
         refusal.contains("/nonexistent/place") && refusal.contains("another place"),
         "{refusal}"
     );
+}
+
+#[test]
+fn a_pack_on_disk_is_what_is_planned_with() {
+    let (_folder, model) = linked();
+    let plan = |more: &[&str]| {
+        let args = ["plan", "--model", &model, "--memory", "1G", "--drive-gbps", "1", "--json"];
+        deltafin(&[&args, more].concat())
+    };
+    let released = plan(&[]).json();
+    assert_eq!(released["spine"], "bf16");
+    assert!(released["outlook"]["int8_spine"].is_object());
+    assert!(plan(&["--spine", "int8"]).refusal().contains("deltafin convert"));
+
+    deltafin(&["convert", "--spine", "int8", "--model", &model]).ok();
+    let packed = plan(&[]).json();
+    assert_eq!(packed["spine"], "int8");
+    assert!(packed["outlook"]["int8_spine"].is_null(), "it is that already");
+    let bytes = |report: &serde_json::Value| {
+        report["outlook"]["plan"]["spine_resident_bytes"].as_u64().expect("a number")
+    };
+    assert!(bytes(&packed) < bytes(&released));
+    assert_eq!(plan(&["--spine", "bf16"]).json()["spine"], "bf16");
+}
+
+#[test]
+fn the_released_model_is_planned_with_either_spine() {
+    let k3 = ["plan", "--k3", "--memory", "16G", "--drive-gbps", "4"];
+    let text = deltafin(&[&k3[..], &["--spine", "int8"]].concat()).ok();
+    assert!(text.contains("spine int8") && text.contains("GB/s of int8 spine"), "{text}");
+    assert!(!text.contains("with the spine as int8"), "{text}");
+    let line = deltafin(&[&k3[..], &["--spine", "/some/pack"]].concat()).refusal();
+    assert!(line.contains("give bf16 or int8"), "{line}");
+}
+
+#[test]
+fn an_interrupted_measurement_leaves_no_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().to_str().expect("UTF-8");
+    let child = spawn(command().args(["plan", "--k3", "--memory", "16G", "--drive", path]));
+    let files = || fs::read_dir(dir.path()).expect("a folder").count();
+    while files() == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+    assert_eq!(ran(child.wait_with_output().expect("ends")).code, Some(130));
+    assert_eq!(files(), 0);
 }

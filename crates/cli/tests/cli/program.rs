@@ -1,10 +1,12 @@
 //! Runs the binary away from the settings of whoever runs the tests.
 
+use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// What every command with a model says where nothing was packed.
 pub(crate) const RELEASED_SPINE: &str = "deltafin: spine: bf16, as released\n";
@@ -127,4 +129,16 @@ pub(crate) fn list(ids: &[u32]) -> String {
 /// Ids as `--ids` prints them.
 pub(crate) fn line(ids: &[u32]) -> String {
     ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ") + "\n"
+}
+
+/// A folder of links to a miniature checkpoint, which a pack may be put in.
+pub(crate) fn linked() -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for entry in fs::read_dir(fixture("k3-micro")).expect("a fixture") {
+        let path = entry.expect("a file").path();
+        let name = path.file_name().expect("a name");
+        std::os::unix::fs::symlink(&path, folder.path().join(name)).expect("a link");
+    }
+    let path = folder.path().to_str().expect("UTF-8").to_owned();
+    (folder, path)
 }

@@ -5,7 +5,8 @@
 //! written means the same for the next run.
 
 use deltafin_checkpoint::Identity;
-use deltafin_stream::Stream;
+use deltafin_store::{Checkpoint, StoreError};
+use deltafin_stream::{Stream, heat_counts};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,8 +28,12 @@ impl HeatFile {
 
     /// Lets `stream` go on from the file, if there is one.
     pub(super) fn adopt(&self, stream: &Stream) -> bool {
+        self.read().is_some_and(|file| stream.adopt_heat(self.identity, &file))
+    }
+
+    fn read(&self) -> Option<Vec<u8>> {
         let small = fs::metadata(&self.path).is_ok_and(|m| m.is_file() && m.len() <= BYTES_MAX);
-        small && fs::read(&self.path).is_ok_and(|file| stream.adopt_heat(self.identity, &file))
+        small.then(|| fs::read(&self.path).ok()).flatten()
     }
 
     /// Replaces the file, whole or not at all.
@@ -45,4 +50,15 @@ impl HeatFile {
         }
         written
     }
+}
+
+/// How often earlier runs that remembered in `folder` chose each expert lately; nothing where none did.
+///
+/// # Errors
+/// When the checkpoint cannot be read.
+pub fn learned_in(folder: &Path, checkpoint: &Checkpoint) -> Result<Option<Vec<f32>>, StoreError> {
+    let identity = checkpoint.identity()?;
+    let (spec, file) = (checkpoint.spec(), HeatFile::new(folder, identity).read());
+    let experts = spec.layers.len() * spec.moe.experts;
+    Ok(file.and_then(|file| heat_counts(identity, &file, experts)))
 }

@@ -13,6 +13,7 @@ use deltafin_store::drive::IoMode;
 use deltafin_store::{Checkpoint, Store, StoreError, read_record, read_row};
 use deltafin_stream::{Layout, SpineLease, Stream, StreamError, expert_room};
 use heat::HeatFile;
+pub use heat::learned_in;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -7,6 +7,7 @@ use deltafin_store::Checkpoint;
 use deltafin_text::Tokenizer;
 use serde::Serialize;
 
+use super::packs::{Pack, packs};
 use crate::stats::bytes;
 use crate::terminal::one_line;
 
@@ -22,6 +23,8 @@ pub(super) struct Report {
     bytes: Sizes,
     experts: Experts,
     layers: Vec<Layer>,
+    /// Beside it.
+    packs: Vec<Pack>,
     notices: Vec<String>,
 }
 
@@ -97,8 +100,14 @@ impl Report {
                 token_bytes: spec.token_expert_bytes(),
             },
             layers,
+            packs: packs(checkpoint),
             notices: checkpoint.notices.clone(),
         }
+    }
+
+    /// What is wrong beside the checkpoint itself.
+    pub(super) fn problems(&self) -> impl Iterator<Item = &String> {
+        self.packs.iter().filter_map(|pack| pack.problem.as_ref())
     }
 
     /// The same for people.
@@ -128,6 +137,9 @@ impl Report {
         self.write_experts(out)?;
         self.write_tokens(out)?;
         self.bytes.write(out, self.shards)?;
+        for pack in &self.packs {
+            writeln!(out, "pack          {}", one_line(&pack.words()))?;
+        }
         for notice in &self.notices {
             writeln!(out, "notice        {}", one_line(notice))?;
         }

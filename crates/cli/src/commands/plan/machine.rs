@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafin_budget::Rates;
+use deltafin_budget::{Rates, SpineFormat};
 use deltafin_checkpoint::Span;
 use deltafin_engine::ModelSpec;
 use deltafin_measure::{DriveSpeed, KernelReport, Options};
@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::Target;
 use crate::args::{Drive, Plan};
 use crate::failure::Failure;
+use crate::interrupt::Interrupts;
 use crate::terminal::{ProgressLine, Terminal};
 
 /// Seconds for memory and kernels.
@@ -36,6 +37,7 @@ pub(super) struct Machine {
     pub(super) bf16_gbps: f64,
     /// Multiply-adds of many rows, by format.
     pub(super) mxfp4_gmacs: f64,
+    pub(super) int8_gmacs: f64,
     pub(super) bf16_gmacs: f64,
     pub(super) drive_gbps: f64,
     /// What was measured of the drive; nothing where its speed was given.
@@ -62,7 +64,7 @@ impl Machine {
         };
         let report = deltafin_measure::kernels(&options, &mut |_| {})?;
         let gbps = |name, rows| rate(&report, name, rows);
-        // A byte of bf16 is half a multiply-add, 17 bytes of MXFP4 are 32.
+        // A byte of bf16 is half a multiply-add, one of int8 a whole one; 17 bytes of MXFP4 are 32.
         let assumed = match asked.drive {
             Drive::Assume(gbps) => Some(gbps),
             _ => drive.as_ref().map(|drive| drive.gbps),
@@ -75,23 +77,32 @@ impl Machine {
             int8_gbps: gbps("int8", 1),
             bf16_gbps: gbps("bf16", 1),
             mxfp4_gmacs: gbps("mxfp4", EXPERT_ROWS) * EXPERT_ROWS as f64 * 32.0 / 17.0,
+            int8_gmacs: gbps("int8", SPINE_ROWS) * SPINE_ROWS as f64,
             bf16_gmacs: gbps("bf16", SPINE_ROWS) * SPINE_ROWS as f64 / 2.0,
             drive_gbps: assumed.unwrap_or(report.read_gbps),
             drive,
         })
     }
 
-    /// The rates for a model of these dimensions, its spine as released.
-    pub(super) fn rates(&self, spec: &ModelSpec) -> Rates {
+    /// Weights of one row and multiply-adds of many, in this format.
+    pub(super) fn spine_rates(&self, format: SpineFormat) -> (f64, f64) {
+        match format {
+            SpineFormat::Bf16 => (self.bf16_gbps, self.bf16_gmacs),
+            SpineFormat::Int8 => (self.int8_gbps, self.int8_gmacs),
+        }
+    }
+
+    /// The rates for a model of these dimensions with its spine in this format.
+    pub(super) fn rates(&self, spec: &ModelSpec, format: SpineFormat) -> Rates {
+        let (spine_gbps, spine_gmacs) = self.spine_rates(format);
         let spine = spec.all_spines_bytes() as f64 / 2.0;
         let experts = spec.token_expert_bytes() as f64 * 32.0 / 17.0;
         Rates {
             memory_gbps: self.memory_gbps,
             drive_gbps: self.drive_gbps,
-            spine_gbps: self.bf16_gbps,
+            spine_gbps,
             expert_gbps: self.mxfp4_gbps,
-            prompt_gmacs: (spine + experts)
-                / (spine / self.bf16_gmacs + experts / self.mxfp4_gmacs),
+            prompt_gmacs: (spine + experts) / (spine / spine_gmacs + experts / self.mxfp4_gmacs),
         }
     }
 }
@@ -102,13 +113,19 @@ fn rate(report: &KernelReport, name: &str, rows: usize) -> f64 {
 }
 
 fn drive(target: &Target, known: &Drive) -> Result<Option<DriveSpeed>, Failure> {
-    let at = |dir: &Path, spec: &ModelSpec| {
-        deltafin_measure::drive_speed_at(dir, spec.expert_bytes(), DRIVE_TIME)
+    let at = |dir: &Path, spec: &ModelSpec| -> Result<DriveSpeed, Failure> {
+        let file = dir.join(format!(".deltafin-plan-{}", std::process::id()));
+        let left = file.clone();
+        let _interrupts = Interrupts::install_tidying(move || {
+            // There may be none yet.
+            let _ = std::fs::remove_file(&left);
+        })?;
+        Ok(deltafin_measure::drive_speed_at(&file, spec.expert_bytes(), DRIVE_TIME)?)
     };
     Ok(match (known, target) {
         (Drive::Assume(_), _) => None,
         (Drive::MeasureAt(dir), target) => Some(at(dir, target.spec())?),
-        (Drive::Measure, Target::Released(spec)) => Some(at(&PathBuf::from("."), spec)?),
+        (Drive::Measure, Target::Released(spec, _)) => Some(at(&PathBuf::from("."), spec)?),
         (Drive::Measure, Target::Opened { checkpoint, .. }) => of_checkpoint(checkpoint)?,
     })
 }

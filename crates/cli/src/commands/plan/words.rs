@@ -1,6 +1,6 @@
 //! The plan as a person reads it.
 
-use deltafin_budget::{Estimate, Limit, PROMPT_ROWS, Size};
+use deltafin_budget::{Estimate, Limit, PROMPT_ROWS, Size, SpineFormat};
 
 use super::machine::Machine;
 use super::{Memory, Report};
@@ -8,14 +8,17 @@ use crate::terminal::one_line;
 
 /// Several lines, the last one with its end.
 pub(super) fn words(report: &Report) -> String {
-    let Report { model, installed, spine, context, memory, machine, outlook } = report;
+    let Report { model, installed, spine, context, memory, machine, outlook, .. } = report;
     let where_ = if *installed { "" } else { " (reckoned without its weights)" };
-    let mut text =
-        format!("model           {}{where_}, spine {spine}, context {context}\n", one_line(model));
-    text += &machine_words(machine);
+    let mut text = format!(
+        "model           {}{where_}, spine {}, context {context}\n",
+        one_line(model),
+        spine.name()
+    );
+    text += &machine_words(machine, *spine);
     text += &memory_words(memory);
     text += &format!("\n{}\n\n", outlook.plan);
-    text += &estimate_words(&outlook.estimate);
+    text += &estimate_words(&outlook.estimate, report.routes_learned);
     text += &change("with 1 GiB more memory", outlook.more_memory.as_ref(), &outlook.estimate);
     if reads(&outlook.estimate) > 0 {
         let second = Some(&outlook.second_drive);
@@ -25,11 +28,11 @@ pub(super) fn words(report: &Report) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-fn machine_words(machine: &Machine) -> String {
-    let Machine { isa, threads, memory_gbps, mxfp4_gbps, bf16_gbps, drive_gbps, drive, .. } =
-        machine;
+fn machine_words(machine: &Machine, spine: SpineFormat) -> String {
+    let Machine { isa, threads, memory_gbps, mxfp4_gbps, drive_gbps, drive, .. } = machine;
+    let ((spine_gbps, _), spine) = (machine.spine_rates(spine), spine.name());
     let mut text = format!(
-        "processor       {threads} threads, {isa}: {mxfp4_gbps:.1} GB/s of experts, {bf16_gbps:.1} GB/s of bf16 spine\n\
+        "processor       {threads} threads, {isa}: {mxfp4_gbps:.1} GB/s of experts, {spine_gbps:.1} GB/s of {spine} spine\n\
          memory          {memory_gbps:.1} GB/s\n"
     );
     let Some(drive) = drive else {
@@ -58,10 +61,11 @@ fn memory_words(memory: &Memory) -> String {
     text + "\n"
 }
 
-fn estimate_words(estimate: &Estimate) -> String {
+fn estimate_words(estimate: &Estimate, routes_learned: bool) -> String {
     let Estimate { spine_read_bytes, expert_read_bytes, hit_rate, .. } = *estimate;
+    let like = if routes_learned { ", going by earlier runs" } else { "" };
     let mut text = format!(
-        "read per token  {} ({} of spine, {} of experts; the cache is expected to have {:.0} % of them)\n",
+        "read per token  {} ({} of spine, {} of experts; memory is expected to have {:.0} % of them{like})\n",
         gb(spine_read_bytes + expert_read_bytes),
         gb(spine_read_bytes),
         gb(expert_read_bytes),
