@@ -2,6 +2,8 @@
 //! installed, or the demo inside this program where it carries one.
 
 use std::fmt;
+use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::args::{Given, ModelArg};
@@ -42,9 +44,29 @@ pub(crate) fn choose(typed: Option<ModelArg>, given: Given) -> Result<Model, Fai
     Ok(model)
 }
 
-fn installed_or_demo() -> Result<Model, Failure> {
+/// The directory that setup remembered, if it is there.
+pub(crate) fn remembered() -> Result<Option<PathBuf>, Failure> {
+    Ok(remembered_in().as_deref().map(read_remembered).transpose()?.flatten())
+}
+
+/// Remembers a directory for the commands to come.
+pub(crate) fn remember(directory: &Path) -> Result<(), Failure> {
     let file = remembered_in();
-    if let Some(path) = file.as_deref().map(read_remembered).transpose()?.flatten() {
+    let file =
+        file.ok_or_else(|| Failure::new("the folder is not remembered: no home is known"))?;
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let written = fs::create_dir_all(folder).and_then(|()| {
+        let mut new = tempfile::NamedTempFile::new_in(folder)?;
+        new.write_all(directory.as_os_str().as_encoded_bytes())?;
+        new.write_all(b"\n")?;
+        new.persist(&file)?;
+        Ok(())
+    });
+    written.map_err(|e| Failure::about(format!("cannot remember it in {}", file.display()), &e))
+}
+
+fn installed_or_demo() -> Result<Model, Failure> {
+    if let Some(path) = remembered()? {
         let model = Model::Directory(path);
         terminal::say(&format!("model: {model} (installed by setup)"));
         return Ok(model);

@@ -38,6 +38,11 @@ pub enum StoreError {
 pub enum OpenError {
     #[error("{}: no such folder; check the path", path.display())]
     NoFolder { path: PathBuf },
+    #[error(
+        "{}: its installation is not finished; 'deltafin setup --model {}' goes on with it",
+        path.display(), path.display()
+    )]
+    Unfinished { path: PathBuf },
     #[error("{}: not a folder; give the folder that holds config.json", path.display())]
     NotAFolder { path: PathBuf },
     #[error(

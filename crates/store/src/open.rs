@@ -24,6 +24,9 @@ const SINGLE: &str = "model.safetensors";
 const RANKS: &str = "tiktoken.model";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 
+/// Is there while an installation is not finished: files may be missing, or of two revisions.
+const UNFINISHED: &str = ".deltafin/install.json.part";
+
 /// The released configuration has 7 KB, the released tokenizer 2.8 MB.
 const SMALL_LIMIT: u64 = 16 << 20;
 /// The released index has 60 MB.
@@ -101,6 +104,9 @@ pub fn inspect_dir(path: impl AsRef<Path>) -> Inspection {
 
 fn check_folder(path: &Path) -> Result<(), OpenError> {
     match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() && path.join(UNFINISHED).exists() => {
+            Err(OpenError::Unfinished { path: path.to_owned() })
+        }
         Ok(metadata) if metadata.is_dir() => Ok(()),
         Ok(_) => Err(OpenError::NotAFolder { path: path.to_owned() }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => match path.is_symlink() {

@@ -8,6 +8,7 @@
 
 mod faulty;
 mod golden;
+pub mod hub;
 mod pairs;
 mod shuffled;
 

@@ -13,10 +13,12 @@ mod plan;
 mod refusal;
 mod run;
 mod serve;
+mod setup;
 mod size;
 mod synth;
 mod tokenize;
 mod twins;
+mod verify;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -34,8 +36,10 @@ pub(crate) use ids::{check as check_ids, parse_list};
 pub(crate) use plan::{Drive, Plan, Subject};
 pub(crate) use run::{Prompt, Run, Watched};
 pub(crate) use serve::Serve;
+pub(crate) use setup::Setup;
 pub(crate) use synth::Synth;
 pub(crate) use tokenize::{Channel, Input, Tokenize, Vocabulary, What};
+pub(crate) use verify::Verify;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, or the reader closed the pipe; 1 a fault, named in one line on standard error; \
@@ -55,6 +59,8 @@ enum Typed {
     Run(run::RunArgs),
     Chat(chat::ChatArgs),
     Serve(serve::ServeArgs),
+    Setup(setup::SetupArgs),
+    Verify(verify::VerifyArgs),
     Inspect(InspectArgs),
     Tokenize(tokenize::TokenizeArgs),
     Convert(convert::ConvertArgs),
@@ -100,6 +106,10 @@ pub(crate) enum Command {
     Chat(Chat),
     /// Answer over HTTP.
     Serve(Box<Serve>),
+    /// Get a checkpoint.
+    Setup(Box<Setup>),
+    /// Look for damage.
+    Verify(Verify),
     /// Describe a checkpoint.
     Inspect {
         /// Which one.
@@ -189,6 +199,8 @@ impl Typed {
             Typed::Run(args) => Command::Run(args.meaning()?),
             Typed::Chat(args) => Command::Chat(args.meaning()),
             Typed::Serve(args) => Command::Serve(Box::new(args.meaning()?)),
+            Typed::Verify(args) => Command::Verify(args.meaning()),
+            Typed::Setup(args) => Command::Setup(Box::new(args.meaning()?)),
             Typed::Inspect(InspectArgs { model, json }) => Command::Inspect { model, json },
             Typed::Tokenize(args) => Command::Tokenize(args.meaning(given)?),
             Typed::Convert(args) => Command::Convert(args.meaning()),

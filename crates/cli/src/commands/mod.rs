@@ -10,8 +10,10 @@ mod plan;
 mod report;
 mod run;
 mod serve;
+mod setup;
 mod synth;
 mod tokenize;
+mod verify;
 
 use crate::args::{self, Command, Given};
 use crate::failure::Failure;
@@ -23,6 +25,8 @@ pub(crate) fn run(command: Command, given: Given) -> Result<(), Failure> {
         Command::Run(run) => run::run(run, given),
         Command::Chat(chat) => chat::chat(chat, given),
         Command::Serve(serve) => serve::serve(*serve, given),
+        Command::Verify(asked) => verify::verify(&asked, given),
+        Command::Setup(asked) => setup::setup(&asked),
         Command::Inspect { model, json } => inspect::inspect(model, given, json),
         Command::Tokenize(tokenize) => tokenize::tokenize(tokenize, given),
         Command::Convert(convert) => convert::convert(&convert, given),

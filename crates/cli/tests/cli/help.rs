@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use crate::program::{command, deltafin, ran};
 
 /// The commands with a help page.
-const PAGES: [&[&str]; 21] = [
+const PAGES: [&[&str]; 23] = [
     &[],
     &["run"],
     &["chat"],
     &["serve"],
+    &["setup"],
+    &["verify"],
     &["inspect"],
     &["tokenize"],
     &["convert"],

@@ -14,6 +14,7 @@ mod program;
 mod refusal;
 mod run;
 mod serve;
+mod setup;
 mod synth;
 mod terminal;
 mod tokenize;

@@ -1,0 +1,153 @@
+//! `setup`: a checkpoint, from where it is to where it runs.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use deltafin_fetch::Source;
+
+use super::Usage;
+use super::engine::ModelArg;
+use super::size::{Bounded, Positive};
+
+/// More would be refused by every server.
+const JOBS_MOST: usize = 256;
+
+const SOURCE_HELP: &str = "Where to get it from: hf:OWNER/NAME[@REVISION], https://HOST/PATH/, or a \
+     folder [default: hf:moonshotai/Kimi-K3]";
+
+/// Get a checkpoint, or go on getting it
+///
+/// Files are fetched in pieces, several at once, and held against the digests that the source gives; a
+/// file has its name only when it is proven. The command can be stopped at any moment, by whatever
+/// means: run again, it goes on where it was. The folder is remembered, so that every command finds it.
+///
+/// A checkpoint that is on this machine already, in a folder, on a mounted share or in the hub's cache,
+/// is checked and used where it is.
+///
+/// A token for the hub is taken from HF_TOKEN, or from where the hub's own tools keep it, and sent to
+/// the hub alone. HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE are heeded.
+#[derive(Args, Debug)]
+pub(crate) struct SetupArgs {
+    /// Folder to install into
+    ///
+    /// Without it: the one remembered from the last setup, or else one named after the checkpoint below
+    /// the folder for this user's data.
+    #[arg(long, value_name = "DIR", env = "DELTAFIN_MODEL", hide_env_values = true)]
+    model: Option<ModelArg>,
+
+    #[arg(long, value_name = "SOURCE", help = SOURCE_HELP)]
+    source: Option<Source>,
+
+    /// Get the whole checkpoint; this is what is done without it, too
+    #[arg(long, conflicts_with = "layers")]
+    full: bool,
+
+    /// Get only what these layers need, and what is in none; the rest can follow later
+    #[arg(long, value_name = "FIRST-LAST")]
+    layers: Option<Layers>,
+
+    /// Say what would be fetched, and how large it is; fetch nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Requests on their way at once
+    #[arg(long, value_name = "N", default_value = "8")]
+    jobs: Bounded<JOBS_MOST>,
+
+    /// At most so many bytes a second; K, M and G are powers of 1024
+    #[arg(long, value_name = "RATE")]
+    limit_rate: Option<Positive>,
+
+    /// Seconds to go on asking a source that gives nothing
+    #[arg(long, value_name = "SECONDS", default_value = "600")]
+    patience: u32,
+
+    /// Address of the hub
+    #[arg(long, value_name = "URL", env = "HF_ENDPOINT", hide_env_values = true)]
+    endpoint: Option<String>,
+
+    /// Print events as lines of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Layers from one to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Layers(RangeInclusive<u32>);
+
+impl FromStr for Layers {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<Layers, String> {
+        let (first, last) = typed.split_once('-').unwrap_or((typed, typed));
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) if first <= last => Ok(Layers(first..=last)),
+            _ => Err("expected a layer, or FIRST-LAST".to_owned()),
+        }
+    }
+}
+
+/// A checkpoint to get.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// Into which folder, if one was named.
+    pub(crate) dir: Option<PathBuf>,
+    /// From where, if that was said.
+    pub(crate) source: Option<Source>,
+    /// Which layers, if not all.
+    pub(crate) layers: Option<RangeInclusive<u32>>,
+    /// Whether only to say what would be done.
+    pub(crate) is_dry_run: bool,
+    /// Requests on their way at once.
+    pub(crate) jobs: usize,
+    /// Bytes a second, if they are bounded.
+    pub(crate) bytes_per_second: Option<u64>,
+    /// How long to ask a source that gives nothing.
+    pub(crate) patience: Duration,
+    /// The hub's address, if not the usual one.
+    pub(crate) endpoint: Option<String>,
+    /// Whether for machines.
+    pub(crate) json: bool,
+}
+
+impl SetupArgs {
+    pub(super) fn meaning(self) -> Result<Setup, Usage> {
+        let dir = match self.model {
+            Some(ModelArg::Demo) => {
+                return Err(Usage(
+                    "the demo is inside this program; --model takes a folder".to_owned(),
+                ));
+            }
+            Some(ModelArg::Directory(dir)) => Some(dir),
+            Some(ModelArg::Unset) | None => None,
+        };
+        Ok(Setup {
+            dir,
+            source: self.source,
+            layers: self.layers.filter(|_| !self.full).map(|layers| layers.0),
+            is_dry_run: self.dry_run,
+            jobs: self.jobs.0.get(),
+            bytes_per_second: self.limit_rate.map(|rate| rate.0.get() as u64),
+            patience: Duration::from_secs(self.patience.into()),
+            endpoint: self.endpoint,
+            json: self.json,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_one_or_a_range() {
+        assert_eq!("7".parse(), Ok(Layers(7..=7)));
+        assert_eq!("1-40".parse(), Ok(Layers(1..=40)));
+        for typed in ["", "-", "4-1", "a", "1-", "-3", "1-2-3"] {
+            assert!(typed.parse::<Layers>().is_err(), "{typed}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `verify`: whether a checkpoint still is what it was.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::engine::ModelArg;
+use crate::built_in;
+
+/// Look for damage in a checkpoint, and mend it
+///
+/// Sizes and headers are always checked. With --deep every byte is read, on all processors, and held
+/// against the digests that 'deltafin setup' noted when it came; damage is named by layer and expert.
+/// Exits with 1 where something is wrong and not mended.
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArgs {
+    #[arg(
+        help = built_in::HELP,
+        value_name = built_in::VALUE_NAME,
+        env = "DELTAFIN_MODEL",
+        hide_env_values = true
+    )]
+    model: Option<ModelArg>,
+
+    /// Read every byte
+    #[arg(long)]
+    deep: bool,
+
+    /// Fetch what is damaged again, from where it came; about one expert for each that is
+    #[arg(long)]
+    repair: bool,
+
+    /// Seconds to go on asking a source that gives nothing
+    #[arg(long, value_name = "SECONDS", default_value = "600")]
+    patience: u32,
+
+    /// Address of the hub
+    #[arg(long, value_name = "URL", env = "HF_ENDPOINT", hide_env_values = true)]
+    endpoint: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A checkpoint to look at.
+#[derive(Debug)]
+pub(crate) struct Verify {
+    /// Which one.
+    pub(crate) model: Option<ModelArg>,
+    /// Whether every byte.
+    pub(crate) is_deep: bool,
+    /// Whether damage is mended.
+    pub(crate) repairs: bool,
+    /// How long to ask a source that gives nothing.
+    pub(crate) patience: Duration,
+    /// The hub's address, if not the usual one.
+    pub(crate) endpoint: Option<String>,
+    /// Whether for machines.
+    pub(crate) json: bool,
+}
+
+impl VerifyArgs {
+    pub(super) fn meaning(self) -> Verify {
+        Verify {
+            model: self.model,
+            is_deep: self.deep,
+            repairs: self.repair,
+            patience: Duration::from_secs(self.patience.into()),
+            endpoint: self.endpoint,
+            json: self.json,
+        }
+    }
+}

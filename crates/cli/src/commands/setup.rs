@@ -1,0 +1,201 @@
+//! `setup`: from a source to a model that runs.
+
+mod progress;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use deltafin_fetch::{
+    self as fetch, Event, FetchError, Installed, Order, Outlook, Patience, Source,
+};
+use deltafin_store::Checkpoint;
+use serde_json::json;
+
+use crate::args::Setup;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::model_choice;
+use crate::stats::{bytes, seconds};
+use crate::terminal::{self, one_line};
+use crate::user_folder::user_folder;
+use progress::{Progress, event};
+
+/// Does it.
+pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
+    let interrupts = Interrupts::install()?.and_terminations()?;
+    if let Some(dir) = here_already(asked)? {
+        return adopt(asked, &dir);
+    }
+    let source = asked.source.clone().unwrap_or_else(Source::released);
+    let dir = asked.dir.clone().map_or_else(|| usual_folder(&source), Ok)?;
+    let stop = interrupts.begin();
+    let order = Order {
+        source: &source,
+        dir: &dir,
+        endpoint: asked.endpoint.as_deref(),
+        jobs: asked.jobs,
+        bytes_per_second: asked.bytes_per_second,
+        layers: asked.layers.clone(),
+        patience: Patience { give_up: asked.patience, ..Patience::default() },
+    };
+    if asked.is_dry_run {
+        let outlook = fetch::list(&order, Arc::new(|_: Event<'_>| {}), stop);
+        return report_outlook(asked, &dir, &outlook.map_err(told)?);
+    }
+    let (began, progress) = (Instant::now(), Arc::new(Progress::new(asked.json)));
+    let installed = fetch::install(&order, progress.clone(), stop);
+    progress.end();
+    let installed = installed.map_err(told)?;
+    interrupts.end();
+    if !installed.is_whole {
+        return report_partial(asked, &dir, &installed);
+    }
+    let checkpoint = deltafin_store::open_dir(&dir)?;
+    let took = began.elapsed().as_secs_f64();
+    report(asked, &checkpoint, &remembered(&dir)?, &words(&installed, took), installed.received)
+}
+
+fn told(error: FetchError) -> Failure {
+    match error {
+        FetchError::Interrupted => {
+            terminal::say(&error.to_string());
+            Failure::Interrupted
+        }
+        error => error.into(),
+    }
+}
+
+/// A checkpoint that is on this machine: the folder that was given as the source, what lies where it is to
+/// be installed, or the hub's cache.
+fn here_already(asked: &Setup) -> Result<Option<PathBuf>, Failure> {
+    if let Some(Source::Folder(folder)) = &asked.source {
+        if asked.dir.is_some() {
+            return Err(Failure::new(format!(
+                "{} is used where it is, nothing is copied; leave out --model",
+                folder.display()
+            )));
+        }
+        return Ok(Some(folder.clone()));
+    }
+    let opens = |dir: &PathBuf| deltafin_store::open_dir(dir).is_ok();
+    if asked.source.is_none() && asked.layers.is_none() {
+        let there = asked.dir.clone().map_or_else(model_choice::remembered, |dir| Ok(Some(dir)))?;
+        // What setup itself put there, it looks after itself.
+        let foreign = there.filter(|dir| !fetch::is_installed(dir) && opens(dir));
+        if foreign.is_some() {
+            return Ok(foreign);
+        }
+    }
+    let source = asked.source.clone().unwrap_or_else(Source::released);
+    Ok(fetch::cached(&source).filter(|dir| asked.dir.is_none() && opens(dir)))
+}
+
+/// Uses a checkpoint where it is.
+fn adopt(asked: &Setup, dir: &Path) -> Result<(), Failure> {
+    let checkpoint = deltafin_store::open_dir(dir)?;
+    checkpoint.notices.iter().for_each(|notice| terminal::say(notice));
+    if asked.is_dry_run {
+        return terminal::print_line(&format!(
+            "{} is complete; nothing would be fetched",
+            shown(dir)
+        ));
+    }
+    report(asked, &checkpoint, &remembered(dir)?, "here already, used where it is", 0)
+}
+
+/// The folder that was remembered, or one named after the checkpoint.
+fn usual_folder(source: &Source) -> Result<PathBuf, Failure> {
+    if let Some(dir) = model_choice::remembered()?
+        .filter(|dir| fetch::installed_from(dir).as_ref() == Some(source))
+    {
+        return Ok(dir);
+    }
+    let name = match source {
+        Source::Hub { repository, .. } => repository.rsplit('/').next().unwrap_or("model"),
+        Source::Web(_) | Source::Folder(_) => "model",
+    };
+    let data = user_folder("XDG_DATA_HOME", ".local/share");
+    let data =
+        data.ok_or_else(|| Failure::new("no home folder is known: give a folder with --model"))?;
+    Ok(data.join("deltafin").join(name))
+}
+
+/// Remembers a folder for the other commands; says so, or why not. Gives its full path.
+fn remembered(dir: &Path) -> Result<PathBuf, Failure> {
+    let full = dir.canonicalize().map_err(|error| Failure::about(dir.display(), &error))?;
+    if let Err(error) = model_choice::remember(&full) {
+        let line = error.line().unwrap_or_default();
+        terminal::note(&format!("{line}; give --model '{}' to the other commands", shown(&full)));
+    }
+    Ok(full)
+}
+
+fn shown(dir: &Path) -> String {
+    one_line(&dir.display().to_string()).into_owned()
+}
+
+fn words(installed: &Installed, took: f64) -> String {
+    match installed.received {
+        0 => "complete already".to_owned(),
+        received => {
+            let rate = bytes((received as f64 / took.max(1e-3)) as u64);
+            format!("{} fetched in {}, {rate}/s", bytes(received), seconds(took))
+        }
+    }
+}
+
+fn report(
+    asked: &Setup,
+    checkpoint: &Checkpoint,
+    dir: &Path,
+    how: &str,
+    received: u64,
+) -> Result<(), Failure> {
+    let layers = checkpoint.spec().layers.len();
+    if asked.json {
+        let path = dir.display().to_string();
+        let done = json!({"event": "done", "path": path, "layers": layers, "received": received});
+        return terminal::print_line(&done.to_string());
+    }
+    terminal::print_line(&format!("{}: {layers} layers, {how}", shown(dir)))?;
+    if env::var_os("DELTAFIN_MODEL").is_none_or(|model| model.is_empty()) {
+        terminal::say("ready: deltafin chat");
+    }
+    Ok(())
+}
+
+fn report_partial(asked: &Setup, dir: &Path, installed: &Installed) -> Result<(), Failure> {
+    if asked.json {
+        return terminal::print_line(&event("partial", json!({"received": installed.received})));
+    }
+    let received = bytes(installed.received);
+    terminal::print_line(&format!("{}: {received} fetched, as asked for", shown(dir)))?;
+    terminal::say("it runs when all of it is there: deltafin setup without --layers gets the rest");
+    Ok(())
+}
+
+fn report_outlook(asked: &Setup, dir: &Path, outlook: &Outlook) -> Result<(), Failure> {
+    let missing: u64 = outlook.files.iter().map(|(file, here)| file.bytes - here).sum();
+    let total: u64 = outlook.files.iter().map(|(file, _)| file.bytes).sum();
+    if asked.json {
+        let file = |(file, here): &(fetch::RemoteFile, u64)| json!({"name": file.name, "bytes": file.bytes, "here": here, "proof": file.proof.to_string()});
+        let files: Vec<_> = outlook.files.iter().map(file).collect();
+        let source = &outlook.source;
+        return terminal::print_line(&event(
+            "outlook",
+            json!({"source": source, "path": dir.display().to_string(), "bytes": total, "missing": missing, "files": files}),
+        ));
+    }
+    for (file, here) in &outlook.files {
+        let here = if *here == file.bytes { "  here".to_owned() } else { String::new() };
+        terminal::print_line(&format!("{:>16}  {}{here}", file.bytes, one_line(&file.name)))?;
+    }
+    let (files, missing, total) = (outlook.files.len(), bytes(missing), bytes(total));
+    terminal::print_line(&format!(
+        "{files} files of {}, {total}; {missing} to fetch into {}",
+        outlook.source,
+        shown(dir)
+    ))
+}

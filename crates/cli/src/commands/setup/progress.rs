@@ -1,0 +1,128 @@
+//! How far an installation is: a bar for people who watch, lines for logs, events for programs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use deltafin_fetch::{Event, Watch};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::stats::bytes;
+use crate::terminal::{self, Terminal, one_line};
+
+/// Between two lines of the same kind.
+const PAUSE: Duration = Duration::from_secs(1);
+const BAR: &str = "{bytes} of {total_bytes} [{wide_bar}] {bytes_per_sec}, {eta} left  {msg}";
+
+/// Tells it to whoever looks.
+pub(super) struct Progress {
+    json: bool,
+    bar: ProgressBar,
+    is_watched: bool,
+    here: AtomicU64,
+    said: Mutex<Said>,
+}
+
+/// What was said, and when.
+struct Said {
+    files: usize,
+    done: usize,
+    bytes: u64,
+    waiting: Option<Instant>,
+    progress: Instant,
+}
+
+/// A line for programs.
+pub(super) fn event(name: &str, mut more: Value) -> String {
+    more["event"] = name.into();
+    more.to_string()
+}
+
+impl Progress {
+    /// Nothing is known yet.
+    pub(super) fn new(json: bool) -> Progress {
+        let is_watched = !json && Terminal::detect().stderr;
+        let target =
+            if is_watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template(BAR) {
+            bar.set_style(style);
+        }
+        let progress = Instant::now();
+        let said = Said { files: 0, done: 0, bytes: 0, waiting: None, progress };
+        Progress { json, bar, is_watched, here: AtomicU64::new(0), said: Mutex::new(said) }
+    }
+
+    /// Removes the bar.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn say(&self, name: &str, words: &str, more: Value) {
+        if self.json {
+            // Whoever reads no more is noticed at the end.
+            let _ = terminal::print_line(&event(name, more));
+        } else {
+            self.bar.suspend(|| terminal::say(words));
+        }
+    }
+
+    fn moved(&self) {
+        let here = self.here.load(Ordering::Relaxed);
+        self.bar.set_position(here);
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.json && said.progress.elapsed() >= PAUSE {
+            said.progress = Instant::now();
+            self.say("progress", "", json!({"here": here, "bytes": said.bytes}));
+        }
+    }
+
+    fn done(&self, name: &str) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.done += 1;
+        let (done, files) = (said.done, said.files);
+        self.bar.set_message(format!("{done} of {files} files"));
+        if !self.is_watched {
+            let words = format!("{} ({done} of {files})", one_line(name));
+            self.say("file", &words, json!({"name": name, "done": done, "files": files}));
+        }
+    }
+
+    fn waiting(&self, name: &str, why: &str, wait: Duration) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.waiting.is_some_and(|last| last.elapsed() < PAUSE) {
+            return;
+        }
+        said.waiting = Some(Instant::now());
+        let seconds = wait.as_secs_f64();
+        let words = format!("{}: {}; asked again in {seconds:.1} s", one_line(name), one_line(why));
+        self.say("waiting", &words, json!({"name": name, "why": why, "seconds": seconds}));
+    }
+}
+
+impl Watch for Progress {
+    fn event(&self, event: Event<'_>) {
+        match event {
+            Event::Plan { source, files, bytes: total } => {
+                self.bar.set_length(total);
+                let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+                (said.files, said.bytes) = (files, total);
+                let words = format!("{}: {files} files, {}", one_line(source), bytes(total));
+                self.say("plan", &words, json!({"source": source, "files": files, "bytes": total}));
+            }
+            Event::Kept { bytes } | Event::Received { bytes } => {
+                self.here.fetch_add(bytes, Ordering::Relaxed);
+                self.moved();
+            }
+            Event::Lost { bytes } => {
+                self.here.fetch_sub(bytes, Ordering::Relaxed);
+                self.moved();
+            }
+            Event::Began { .. } => {}
+            Event::Proving { name } => self.bar.set_message(format!("proving {}", one_line(name))),
+            Event::Done { name } => self.done(name),
+            Event::Waiting { name, why, wait } => self.waiting(name, why, wait),
+        }
+    }
+}

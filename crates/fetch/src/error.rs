@@ -1,0 +1,69 @@
+//! Why files could not be brought here.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::install::Missing;
+
+/// An installation that did not finish. What is here stays, and the next one goes on from it.
+#[derive(Debug, Error)]
+#[allow(missing_docs)] // the messages say what the fields are
+pub enum FetchError {
+    #[error("source '{given}': {reason}")]
+    Notation { given: String, reason: &'static str },
+    #[error("{}: {reason}; give a folder that can be written to with --model", path.display())]
+    Create { path: PathBuf, reason: io::Error },
+    #[error("{}: {} is setting it up; wait for it, or give another folder with --model", path.display(), holder_words(*.holder))]
+    Busy { path: PathBuf, holder: Option<u32> },
+    #[error("{}: cannot be locked: {reason}; give a folder on another drive with --model", path.display())]
+    Lock { path: PathBuf, reason: io::Error },
+    #[error("{}: {reason}; remove it, or use the program that wrote it", path.display())]
+    Record { path: PathBuf, reason: String },
+    #[error(
+        "{}: {} MB are needed, there is room for {} MB; make room, or give a folder on another drive with --model",
+        path.display(), needed.div_ceil(1_000_000), free / 1_000_000
+    )]
+    Room { path: PathBuf, needed: u64, free: u64 },
+    #[error("{}: the drive is full; what is here is kept, make room and run the same command again", path.display())]
+    Full { path: PathBuf },
+    #[error("{}: {reason}; what is here is kept, run the same command again", path.display())]
+    Disk { path: PathBuf, reason: io::Error },
+    #[error("{what}: {why}")]
+    Source { what: String, why: String },
+    #[error(
+        "the connection cannot be made safe: this processor lacks instructions for encryption (AES, AVX2); fetch on another machine and give the folder with --source"
+    )]
+    NoCryptography,
+    #[error("{} of {total} files are missing: {}; what is here is kept, the same command goes on", missing.len(), words(missing))]
+    Incomplete { missing: Vec<Missing>, total: usize },
+    #[error("interrupted; what is here is kept, the same command goes on")]
+    Interrupted,
+}
+
+fn holder_words(holder: Option<u32>) -> String {
+    holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}
+
+fn words(missing: &[Missing]) -> String {
+    const NAMED: usize = 3;
+    let named: Vec<_> =
+        missing.iter().take(NAMED).map(|m| format!("{} ({})", m.name, m.why)).collect();
+    match missing.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+impl FetchError {
+    /// A fault of our own drive, told apart by what helps.
+    pub(crate) fn disk(path: &Path, reason: io::Error) -> FetchError {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let path = path.to_owned();
+        match reason.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge => FetchError::Full { path },
+            _ => FetchError::Disk { path, reason },
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The folder that is installed into: who may write there, and where what lies.
+//!
+//! ```text
+//! NAME                          a file that is proven
+//! NAME.part                     a file in the making, at its offsets
+//! .deltafin/NAME.map            what of it is here
+//! .deltafin/install.json.part   what is wanted, while not all of it is here
+//! .deltafin/install.json        the same, once it is
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::record::Record;
+use crate::{FetchError, Source};
+
+/// Holds what is known of the files beside it.
+const NOTES: &str = ".deltafin";
+const RECORD: &str = "install.json";
+const UNFINISHED: &str = "install.json.part";
+/// Holds the number of the process that writes, for others to tell.
+const HOLDER: &str = "holder";
+
+/// A folder that this process alone installs into.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    dir: PathBuf,
+    notes: PathBuf,
+    /// Holds the lock of the folder itself, which ends with this process however that ends. There is no
+    /// file whose removal would let a second one in.
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes the folder, if need be, and keeps others out.
+    pub(crate) fn open(dir: &Path) -> Result<Folder, FetchError> {
+        let create = |reason| FetchError::Create { path: dir.to_owned(), reason };
+        let lock = loop {
+            fs::create_dir_all(dir).map_err(create)?;
+            let lock = File::open(dir).map_err(create)?;
+            match lock.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(FetchError::Busy { path: dir.to_owned(), holder: holder(dir) });
+                }
+                Err(TryLockError::Error(reason)) => {
+                    return Err(FetchError::Lock { path: dir.to_owned(), reason });
+                }
+            }
+            // What was locked may have been moved away in between; then another is there.
+            if is_same(&lock, dir) {
+                break lock;
+            }
+        };
+        let notes = dir.join(NOTES);
+        fs::create_dir_all(&notes).map_err(create)?;
+        // For the words of a refusal only: the lock is what counts.
+        let _ = fs::write(notes.join(HOLDER), std::process::id().to_string());
+        Ok(Folder { dir: dir.to_owned(), notes, _lock: lock })
+    }
+
+    /// The folder.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where a proven file is, or will be.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Where a file is in the making.
+    pub(crate) fn part(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.part"))
+    }
+
+    /// Where a file's map is.
+    pub(crate) fn map(&self, name: &str) -> PathBuf {
+        map_path(&self.dir, name)
+    }
+
+    /// What is being installed, or is.
+    pub(crate) fn record(&self) -> Result<Option<Record>, FetchError> {
+        record(&self.dir)
+    }
+
+    /// Notes what is wanted; from here on the folder is unfinished.
+    pub(crate) fn begin(&self, record: &Record) -> io::Result<()> {
+        record.write(&self.notes.join(UNFINISHED))?;
+        let finished = self.notes.join(RECORD);
+        if finished.exists() {
+            fs::remove_file(finished)?;
+        }
+        self.sync()
+    }
+
+    /// Whether it says that it is unfinished.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.notes.join(UNFINISHED).exists()
+    }
+
+    /// Notes that all of it is here.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        fs::rename(self.notes.join(UNFINISHED), self.notes.join(RECORD))?;
+        self.sync()
+    }
+
+    /// Makes names last.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        File::open(&self.notes)?.sync_all()?;
+        File::open(&self.dir)?.sync_all()
+    }
+
+    /// How many bytes there is room for.
+    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
+        let room = rustix::fs::statvfs(&self.dir)?;
+        Ok(room.f_bavail.saturating_mul(room.f_frsize))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.notes.join(HOLDER));
+    }
+}
+
+/// Whether a folder was installed, or is being, from wherever.
+pub fn is_installed(dir: &Path) -> bool {
+    [RECORD, UNFINISHED].iter().any(|name| dir.join(NOTES).join(name).exists())
+}
+
+/// Whether all that was to be installed in a folder is there.
+pub fn is_finished(dir: &Path) -> bool {
+    let notes = dir.join(NOTES);
+    notes.join(RECORD).exists() && !notes.join(UNFINISHED).exists()
+}
+
+/// The source that a folder was installed from, or is being.
+pub fn installed_from(dir: &Path) -> Option<Source> {
+    record(dir).ok().flatten()?.asked.parse().ok()
+}
+
+/// Where a file's map is.
+pub(crate) fn map_path(dir: &Path, name: &str) -> PathBuf {
+    dir.join(NOTES).join(format!("{name}.map"))
+}
+
+/// What is being installed in a folder, or is.
+pub(crate) fn record(dir: &Path) -> Result<Option<Record>, FetchError> {
+    let notes = dir.join(NOTES);
+    match Record::read(&notes.join(UNFINISHED))? {
+        Some(record) => Ok(Some(record)),
+        None => Record::read(&notes.join(RECORD)),
+    }
+}
+
+/// Bytes of the drive that a file takes, which are fewer than its length where it has holes.
+pub(crate) fn taken_bytes(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |meta| (meta.blocks() * 512).min(meta.len()))
+}
+
+fn is_same(open: &File, path: &Path) -> bool {
+    let inode = |meta: fs::Metadata| (meta.dev(), meta.ino());
+    match (open.metadata(), fs::metadata(path)) {
+        (Ok(open), Ok(named)) => inode(open) == inode(named),
+        _ => false,
+    }
+}
+
+/// Who installs into a folder, as far as it says.
+fn holder(dir: &Path) -> Option<u32> {
+    fs::read_to_string(dir.join(NOTES).join(HOLDER)).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_at_a_time_whatever_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = Folder::open(dir.path()).unwrap();
+        fs::remove_dir_all(dir.path().join(NOTES)).unwrap();
+        let busy = Folder::open(dir.path()).unwrap_err();
+        assert!(matches!(busy, FetchError::Busy { holder: None, .. }), "{busy}");
+        drop(held);
+        let held = Folder::open(dir.path()).unwrap();
+        let busy = Folder::open(dir.path()).unwrap_err();
+        let pid = std::process::id();
+        assert!(matches!(busy, FetchError::Busy { holder: Some(p), .. } if p == pid), "{busy}");
+        drop(held);
+        Folder::open(dir.path()).unwrap();
+    }
+}

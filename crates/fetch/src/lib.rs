@@ -1,0 +1,51 @@
+//! Bytes from elsewhere to proven files.
+//!
+//! [`install`] brings the files of a [`Source`] into a folder. Whenever it ends, by whatever means, what
+//! is there under its own name is what the source announced, byte for byte, and the next call goes on from
+//! where it was: at most the pieces in flight are fetched again.
+//!
+//! ```text
+//! Source ──► Remote ──► Listing ──► for each file: cut into pieces ──► ranged reads, many at once
+//!            (hub, mirror)                          │                    │ retried, continued at the byte
+//!                                                   ▼                    ▼
+//!                    NAME ◄── proof by digest ◄── NAME.part  +  map: which pieces are here, their digests
+//! ```
+//!
+//! [`verify`] reads what is here against the digests that were noted when it came, and [`give_up`] takes
+//! damaged pieces back, so that [`install`] fetches those alone.
+//!
+//! Futures live behind [`install`] and [`list`]: callers see ordinary functions, and a [`Watch`] that is told
+//! how far it has come.
+#![forbid(unsafe_code)]
+
+mod cut;
+mod error;
+mod fault;
+mod folder;
+mod hub;
+mod install;
+mod lanes;
+mod line;
+mod listing;
+mod map;
+mod mirror;
+mod part;
+mod patience;
+mod proof;
+mod record;
+mod remote;
+mod source;
+mod transfer;
+mod verify;
+mod watch;
+
+pub use error::FetchError;
+pub use folder::{installed_from, is_finished, is_installed};
+pub use hub::cached;
+pub use install::{Installed, Missing, Order, Outlook, install, list};
+pub use listing::{Listing, RemoteFile};
+pub use patience::Patience;
+pub use proof::Proof;
+pub use source::Source;
+pub use verify::{Damage, Verified, give_up, verify};
+pub use watch::{Event, Watch};

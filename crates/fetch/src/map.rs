@@ -1,0 +1,235 @@
+//! What of a file is here: one line for each piece, written after the bytes it speaks of.
+//!
+//! A process that is killed loses at most the lines of pieces that it had not finished. A line that was not
+//! written whole ends the map there. Bytes are read back and held against their digests before a map
+//! is believed again, so that a drive that forgot them, with the power, is found out.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::cut::Piece;
+use crate::listing::RemoteFile;
+use crate::proof::{hex, unhex};
+
+/// Begins the file.
+const HEAD: &str = "deltafin map 1";
+/// Says what server calls the state of the file that the pieces are from.
+const TAG: &str = "tag ";
+/// Says that the whole file is what the source announced.
+const PROVEN: &str = "proven";
+/// A longer one is none of ours: K3 has fewer than a thousand pieces in a shard.
+const MAP_BYTES_MAX: u64 = 1 << 28;
+
+/// A BLAKE3 digest.
+pub(crate) type Digest = [u8; 32];
+
+/// What is known of a file's bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Length and digest of the pieces that are here, by their first byte.
+    pub(crate) pieces: BTreeMap<u64, (u64, Digest)>,
+    /// What the server calls them.
+    pub(crate) tag: Option<String>,
+    /// Whether the file is proven.
+    pub(crate) proven: bool,
+}
+
+/// Which file a map is of.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Of {
+    name: String,
+    bytes: u64,
+    proof: Option<String>,
+}
+
+impl Of {
+    fn file(file: &RemoteFile) -> Of {
+        let proof = file.proof.parts().map(|(kind, digits)| format!("{kind} {digits}"));
+        Of { name: file.name.clone(), bytes: file.bytes, proof }
+    }
+}
+
+/// The map of one file, on the drive.
+#[derive(Debug)]
+pub(crate) struct Map {
+    path: PathBuf,
+    known: Known,
+    out: Option<File>,
+}
+
+impl Map {
+    /// What a map says of a file; nothing where it is of another one or is not there.
+    pub(crate) fn read(path: &Path, file: &RemoteFile) -> io::Result<Option<Known>> {
+        match fs::metadata(path) {
+            Ok(meta) if meta.len() <= MAP_BYTES_MAX => {}
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        Ok(parse(&fs::read(path)?, file))
+    }
+
+    /// A map with this in it, in place of any that is there.
+    pub(crate) fn create(path: &Path, file: &RemoteFile, known: Known) -> io::Result<Map> {
+        let new = path.with_extension("map.new");
+        let mut out = File::create(&new)?;
+        let of = serde_json::to_string(&Of::file(file)).map_err(io::Error::other)?;
+        let mut text = format!("{HEAD}\n{of}\n");
+        if let Some(tag) = &known.tag {
+            text.push_str(&tag_line(tag));
+        }
+        for (offset, (bytes, digest)) in &known.pieces {
+            text.push_str(&piece_line(*offset, *bytes, digest));
+        }
+        if known.proven {
+            text.push_str(PROVEN);
+            text.push('\n');
+        }
+        out.write_all(text.as_bytes())?;
+        out.sync_all()?;
+        fs::rename(&new, path)?;
+        let out = OpenOptions::new().append(true).open(path)?;
+        Ok(Map { path: path.to_owned(), known, out: Some(out) })
+    }
+
+    /// What is known.
+    pub(crate) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// The file of the map.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Notes a piece whose bytes are written.
+    pub(crate) fn note(&mut self, piece: Piece, digest: Digest) -> io::Result<()> {
+        self.append(&piece_line(piece.offset, piece.bytes, &digest))?;
+        self.known.pieces.insert(piece.offset, (piece.bytes, digest));
+        Ok(())
+    }
+
+    /// Notes what the server calls the file.
+    pub(crate) fn note_tag(&mut self, tag: &str) -> io::Result<()> {
+        self.append(&tag_line(tag))?;
+        self.known.tag = Some(tag.to_owned());
+        Ok(())
+    }
+
+    /// Notes that the file is proven, for good.
+    pub(crate) fn note_proven(&mut self) -> io::Result<()> {
+        self.append(&format!("{PROVEN}\n"))?;
+        self.known.proven = true;
+        self.out.as_ref().map_or(Ok(()), File::sync_all)
+    }
+
+    fn append(&mut self, line: &str) -> io::Result<()> {
+        match &mut self.out {
+            Some(out) => out.write_all(line.as_bytes()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn tag_line(tag: &str) -> String {
+    format!("{TAG}{}\n", serde_json::Value::from(tag))
+}
+
+fn piece_line(offset: u64, bytes: u64, digest: &Digest) -> String {
+    format!("{offset} {bytes} {}\n", hex(digest))
+}
+
+/// What a map's bytes say of a file; nothing where they are of another one, or no map.
+fn parse(bytes: &[u8], file: &RemoteFile) -> Option<Known> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.split_inclusive('\n').map_while(|line| line.strip_suffix('\n'));
+    if lines.next()? != HEAD || serde_json::from_str::<Of>(lines.next()?).ok()? != Of::file(file) {
+        return None;
+    }
+    let mut known = Known::default();
+    for line in lines {
+        if note(&mut known, line, file.bytes).is_none() {
+            break;
+        }
+    }
+    Some(known)
+}
+
+fn note(known: &mut Known, line: &str, file_bytes: u64) -> Option<()> {
+    if line == PROVEN {
+        known.proven = true;
+        return Some(());
+    }
+    if let Some(tag) = line.strip_prefix(TAG) {
+        known.tag = Some(serde_json::from_str(tag).ok()?);
+        return Some(());
+    }
+    let mut words = line.split(' ');
+    let (offset, bytes): (u64, u64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let digest = unhex(words.next()?)?;
+    let fits = bytes > 0 && offset.checked_add(bytes)? <= file_bytes && words.next().is_none();
+    fits.then(|| known.pieces.insert(offset, (bytes, digest)))?;
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Proof;
+    use crate::cut::Owner;
+
+    fn file() -> RemoteFile {
+        RemoteFile { name: "a b.json".to_owned(), bytes: 100, proof: Proof::GitBlob([7; 20]) }
+    }
+
+    fn piece(offset: u64, bytes: u64) -> Piece {
+        Piece { offset, bytes, owner: Owner::File }
+    }
+
+    #[test]
+    fn what_was_noted_is_read_again_and_a_torn_line_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.map");
+        assert_eq!(Map::read(&path, &file()).unwrap(), None);
+        let mut map = Map::create(&path, &file(), Known::default()).unwrap();
+        map.note(piece(0, 8), [1; 32]).unwrap();
+        map.note_tag("\"x\ny\"").unwrap();
+        map.note(piece(8, 92), [2; 32]).unwrap();
+        let known = map.known().clone();
+        assert_eq!(Map::read(&path, &file()).unwrap(), Some(known.clone()));
+        // Written anew, it says the same.
+        Map::create(&path, &file(), known.clone()).unwrap();
+        assert_eq!(Map::read(&path, &file()).unwrap(), Some(known));
+        let whole = fs::read(&path).unwrap();
+        let mut pieces = Vec::new();
+        for cut in 0..whole.len() {
+            let known = parse(&whole[..cut], &file());
+            pieces.push(known.map_or(0, |known| known.pieces.len()));
+        }
+        assert!(pieces.is_sorted() && pieces.contains(&1) && !pieces.contains(&2));
+        map.note_proven().unwrap();
+    }
+
+    #[test]
+    fn a_map_of_another_file_says_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.map");
+        Map::create(&path, &file(), Known::default()).unwrap();
+        for other in [
+            RemoteFile { bytes: 101, ..file() },
+            RemoteFile { proof: Proof::None, ..file() },
+            RemoteFile { name: "b.json".to_owned(), ..file() },
+        ] {
+            assert_eq!(Map::read(&path, &other).unwrap(), None);
+        }
+        for line in ["0 101 00", "18446744073709551615 1 00", "0 0 00", "x", "0 8", "tag x"] {
+            let digits = line.replace(" 00", &format!(" {}", "00".repeat(32)));
+            assert_eq!(note(&mut Known::default(), &digits, 100), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A file in the making.
+//!
+//! Its bytes lie at their offsets in `NAME.part`, what is not there yet is a hole, and a [`Map`] says
+//! which pieces are there. It gets its name when it is proven and on the drive.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::Proof;
+use crate::cut::Piece;
+use crate::folder::Folder;
+use crate::listing::RemoteFile;
+use crate::map::{Digest, Known, Map};
+use crate::verify::is_taken_back;
+
+/// Bytes read at once.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// What a folder has of a file.
+pub(crate) enum Found {
+    /// All of it, proven.
+    Done,
+    /// What a part has, perhaps nothing.
+    Part(Box<Part>),
+}
+
+/// A file in the making.
+#[derive(Debug)]
+pub(crate) struct Part {
+    file: RemoteFile,
+    path: PathBuf,
+    finished: PathBuf,
+    out: File,
+    map: Mutex<Map>,
+}
+
+impl Part {
+    /// What there is of a file. Pieces that a map lists are read, and kept where they are what it says.
+    /// `proving` is called before a whole file is read.
+    pub(crate) fn find(
+        folder: &Folder,
+        file: &RemoteFile,
+        proving: &mut dyn FnMut(),
+    ) -> io::Result<Found> {
+        let name = file.name.as_str();
+        let (finished, path, notes) = (folder.file(name), folder.part(name), folder.map(name));
+        let mut known = Map::read(&notes, file)?.unwrap_or_default();
+        let is_whole = |path: &Path| {
+            fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == file.bytes)
+        };
+        if is_taken_back(&known) && !path.exists() && is_whole(&finished) {
+            fs::rename(&finished, &path)?;
+        }
+        let has_part = path.is_file();
+        if known.proven && is_whole(&path) {
+            fs::rename(&path, &finished)?;
+            folder.sync()?;
+            return Ok(Found::Done);
+        }
+        if !has_part && is_whole(&finished) {
+            if known.proven {
+                return Ok(Found::Done);
+            }
+            proving();
+            if file.proof.holds(&finished, file.bytes)? == Some(true) {
+                let proven = Known { proven: true, ..Known::default() };
+                Map::create(&notes, file, proven)?;
+                return Ok(Found::Done);
+            }
+        }
+        known.proven = false;
+        if file.proof != Proof::None {
+            // Servers may rename a state between runs; what it is, its digest says.
+            known.tag = None;
+        }
+        let mut options = OpenOptions::new();
+        let out = options.read(true).write(true).create(true).truncate(false).open(&path)?;
+        keep_true(&out, &mut known)?;
+        if known.pieces.is_empty() {
+            out.set_len(0)?;
+            known.tag = None;
+        }
+        let map = Mutex::new(Map::create(&notes, file, known)?);
+        Ok(Found::Part(Box::new(Part { file: file.clone(), path, finished, out, map })))
+    }
+
+    fn map(&self) -> MutexGuard<'_, Map> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file that it is to be.
+    pub(crate) fn file(&self) -> &RemoteFile {
+        &self.file
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a piece is here.
+    pub(crate) fn has(&self, piece: Piece) -> bool {
+        self.map().known().pieces.get(&piece.offset).is_some_and(|known| known.0 == piece.bytes)
+    }
+
+    /// Writes bytes at their place.
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.out.write_all_at(bytes, offset)
+    }
+
+    /// Notes that a piece is here.
+    pub(crate) fn note(&self, piece: Piece, digest: Digest) -> io::Result<()> {
+        self.map().note(piece, digest)
+    }
+
+    /// Whether an answer is of the same state of the file as those before.
+    pub(crate) fn accepts(&self, tag: Option<&str>) -> io::Result<bool> {
+        let mut map = self.map();
+        match (tag, map.known().tag.as_deref()) {
+            (None, _) => Ok(true),
+            (Some(tag), Some(known)) => Ok(tag == known),
+            (Some(tag), None) => map.note_tag(tag).map(|()| true),
+        }
+    }
+
+    /// The first bytes, which must be here.
+    pub(crate) fn head(&self, bytes: u64) -> io::Result<Vec<u8>> {
+        let mut head = vec![0; bytes as usize];
+        self.out.read_exact_at(&mut head, 0).map(|()| head)
+    }
+
+    /// Forgets all of it; gives how many bytes that were.
+    pub(crate) fn reset(&self) -> io::Result<u64> {
+        let mut map = self.map();
+        let lost = map.known().pieces.values().map(|piece| piece.0).sum();
+        let path = map.path().to_owned();
+        *map = Map::create(&path, &self.file, Known::default())?;
+        self.out.set_len(0)?;
+        Ok(lost)
+    }
+
+    /// Whether it is what the source announced; where that said nothing, its length has to do.
+    pub(crate) fn is_proven(&self) -> io::Result<bool> {
+        let holds = self.file.proof.holds(&self.path, self.file.bytes)?;
+        Ok(holds.unwrap_or(fs::metadata(&self.path)?.len() == self.file.bytes))
+    }
+
+    /// Gives it its name.
+    pub(crate) fn publish(&self, folder: &Folder) -> io::Result<()> {
+        self.out.sync_all()?;
+        self.map().note_proven()?;
+        fs::rename(&self.path, &self.finished)?;
+        folder.sync()
+    }
+}
+
+/// Keeps of a map the pieces whose bytes are what it says.
+fn keep_true(part: &File, known: &mut Known) -> io::Result<()> {
+    let mut block = vec![0; BLOCK_BYTES];
+    let pieces = std::mem::take(&mut known.pieces);
+    for (offset, (bytes, digest)) in pieces {
+        if digest_of(part, offset, bytes, &mut block)? == Some(digest) {
+            known.pieces.insert(offset, (bytes, digest));
+        }
+    }
+    Ok(())
+}
+
+/// The digest of bytes of a file; nothing where it ends before them.
+pub(crate) fn digest_of(
+    file: &File,
+    offset: u64,
+    bytes: u64,
+    block: &mut [u8],
+) -> io::Result<Option<Digest>> {
+    let (mut hasher, mut at, end) = (blake3::Hasher::new(), offset, offset + bytes);
+    while at < end {
+        let want = block.len().min((end - at) as usize);
+        match file.read_at(&mut block[..want], at) {
+            Ok(0) => return Ok(None),
+            Ok(got) => {
+                hasher.update(&block[..got]);
+                at += got as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(*hasher.finalize().as_bytes()))
+}

@@ -1,0 +1,110 @@
+//! How long a source is asked that gives nothing, and how often.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::time::{Duration, Instant};
+
+/// When to ask again, and when no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// A connection that brings no byte for so long is given up for a new one.
+    pub stall: Duration,
+    /// The pause after the first failure; it doubles with each further one.
+    pub first: Duration,
+    /// The longest pause.
+    pub most: Duration,
+    /// At least so many failures in a row before the source is given up …
+    pub attempts: u32,
+    /// … and at least so long without a byte.
+    pub give_up: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            stall: Duration::from_secs(30),
+            first: Duration::from_millis(500),
+            most: Duration::from_secs(30),
+            attempts: 8,
+            give_up: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Failures since the last byte.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    failures: u32,
+    since: Instant,
+}
+
+impl Silence {
+    /// None so far.
+    pub(crate) fn new() -> Silence {
+        Silence { failures: 0, since: Instant::now() }
+    }
+
+    /// Something came.
+    pub(crate) fn broken(&mut self) {
+        *self = Silence::new();
+    }
+
+    /// One more failure: how long to wait before the next try, unless there is to be none. A server
+    /// that says how long is believed, within reason.
+    pub(crate) fn wait(
+        &mut self,
+        patience: &Patience,
+        asked: Option<Duration>,
+    ) -> Option<Duration> {
+        const BELIEVED: Duration = Duration::from_secs(900);
+        self.failures += 1;
+        if self.failures >= patience.attempts && self.since.elapsed() >= patience.give_up {
+            return None;
+        }
+        let doublings = (self.failures - 1).min(16);
+        let pause = patience.first.saturating_mul(1 << doublings).min(patience.most);
+        let jittered = pause.mul_f64(0.5 + 0.5 * chance());
+        Some(asked.map_or(jittered, |asked| asked.min(BELIEVED) + patience.first.mul_f64(chance())))
+    }
+}
+
+/// A number in 0..1 that differs from process to process and call to call.
+fn chance() -> f64 {
+    let random = RandomState::new().build_hasher().finish();
+    (random >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_bound_and_end() {
+        let patience = Patience { attempts: 12, give_up: Duration::ZERO, ..Patience::default() };
+        let mut silence = Silence::new();
+        let pauses: Vec<_> = std::iter::from_fn(|| silence.wait(&patience, None)).collect();
+        assert_eq!(pauses.len(), 11);
+        for (failure, pause) in pauses.iter().enumerate() {
+            let whole = patience.first.saturating_mul(1 << failure).min(patience.most);
+            assert!(*pause >= whole / 2 && *pause <= whole, "{failure}: {pause:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_says_how_long_is_believed() {
+        let patience = Patience::default();
+        let wait = Silence::new().wait(&patience, Some(Duration::from_secs(7))).unwrap();
+        assert!(wait >= Duration::from_secs(7) && wait < Duration::from_secs(8), "{wait:?}");
+        let wait = Silence::new().wait(&patience, Some(Duration::MAX)).unwrap();
+        assert!(wait < Duration::from_secs(1000), "{wait:?}");
+    }
+
+    #[test]
+    fn a_byte_begins_the_count_anew() {
+        let patience = Patience { attempts: 2, give_up: Duration::ZERO, ..Patience::default() };
+        let mut silence = Silence::new();
+        assert!(silence.wait(&patience, None).is_some());
+        silence.broken();
+        assert!(silence.wait(&patience, None).is_some());
+        assert!(silence.wait(&patience, None).is_none());
+    }
+}

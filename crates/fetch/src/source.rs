@@ -1,0 +1,135 @@
+//! Where a checkpoint comes from, in one notation.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use reqwest::Url;
+
+use crate::FetchError;
+
+/// A place that a checkpoint can be had from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// `hf:owner/name[@revision]`: a repository of a model hub.
+    Hub {
+        /// `owner/name`.
+        repository: String,
+        /// A branch, a tag or a commit.
+        revision: String,
+    },
+    /// `https://host/path/`: the files of a checkpoint side by side.
+    Web(Url),
+    /// A folder of this machine, or one that is mounted.
+    Folder(PathBuf),
+}
+
+/// The branch that is meant when none is said.
+const MAIN: &str = "main";
+
+impl Source {
+    /// The released K3.
+    pub fn released() -> Source {
+        Source::Hub { repository: "moonshotai/Kimi-K3".to_owned(), revision: MAIN.to_owned() }
+    }
+}
+
+impl FromStr for Source {
+    type Err = FetchError;
+
+    fn from_str(text: &str) -> Result<Source, FetchError> {
+        let refused =
+            |reason: &'static str| FetchError::Notation { given: text.to_owned(), reason };
+        if let Some(rest) = text.strip_prefix("hf:") {
+            let (repository, revision) = rest.split_once('@').unwrap_or((rest, MAIN));
+            let plain = |word: &str| {
+                let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+                !word.is_empty() && !word.starts_with('.') && word.chars().all(fits)
+            };
+            return match repository.split_once('/') {
+                Some((owner, name)) if plain(owner) && plain(name) => {
+                    if !revision.split('/').all(plain) {
+                        return Err(refused("what follows '@' is no revision"));
+                    }
+                    let (repository, revision) = (repository.to_owned(), revision.to_owned());
+                    Ok(Source::Hub { repository, revision })
+                }
+                _ => Err(refused("a repository is written hf:owner/name[@revision]")),
+            };
+        }
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        match scheme.as_deref() {
+            Some("http" | "https") => {
+                let mut url = Url::parse(text).map_err(|_| refused("it is no URL"))?;
+                if url.query().is_some() || url.fragment().is_some() {
+                    return Err(refused("the URL of a folder has no '?' and no '#'"));
+                }
+                if !url.path().ends_with('/') {
+                    url.set_path(&format!("{}/", url.path()));
+                }
+                Ok(Source::Web(url))
+            }
+            Some(_) => Err(refused("known are hf:owner/name, https://host/path/ and folders")),
+            None if text.is_empty() => Err(refused("it is empty")),
+            None => Ok(Source::Folder(PathBuf::from(text))),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Hub { repository, revision } if revision == MAIN => {
+                write!(f, "hf:{repository}")
+            }
+            Source::Hub { repository, revision } => write!(f, "hf:{repository}@{revision}"),
+            Source::Web(url) => {
+                // A password in it is for the server alone.
+                let mut url = url.clone();
+                let _ = url.set_password(None);
+                url.fmt(f)
+            }
+            Source::Folder(path) => path.display().fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_is_what_is_printed() {
+        for text in [
+            "hf:moonshotai/Kimi-K3",
+            "hf:a/b@refs/pr/1",
+            "hf:a/b@0123abcd",
+            "https://mirror.example/k3/",
+            "/some/folder",
+            "folder",
+        ] {
+            assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
+        }
+        assert_eq!("hf:a/b@main".parse::<Source>().unwrap().to_string(), "hf:a/b");
+        assert_eq!("http://h/x".parse::<Source>().unwrap().to_string(), "http://h/x/");
+        assert_eq!("https://u:p@h/x/".parse::<Source>().unwrap().to_string(), "https://u@h/x/");
+    }
+
+    #[test]
+    fn what_is_no_source_is_refused() {
+        for text in [
+            "",
+            "hf:",
+            "hf:a",
+            "hf:a/b/c",
+            "hf:a/b@",
+            "hf:../b",
+            "ftp://h/x",
+            "https://h/?x",
+            "hf:a/b@../c",
+        ] {
+            let error = text.parse::<Source>().unwrap_err();
+            assert!(matches!(error, FetchError::Notation { .. }), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Whether an installed folder still has what was proven when it came, and what to fetch again if not.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use deltafin_checkpoint::{Header, header_extent};
+
+use crate::cut::{self, LENGTH_BYTES, Owner, Piece};
+use crate::folder::{self, Folder};
+use crate::listing::RemoteFile;
+use crate::map::{Digest, Known, Map};
+use crate::part::digest_of;
+use crate::{Event, FetchError, Watch};
+
+/// Bytes read at once.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// Bytes of a file that are not what they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: String,
+    /// The first byte of the piece.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// What is in it, in words.
+    pub of: String,
+}
+
+/// What a look at an installed folder found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Files that were looked at.
+    pub files: usize,
+    /// Bytes that were read and held against digests.
+    pub bytes: u64,
+    /// What is damaged, file by file in the order of bytes.
+    pub damage: Vec<Damage>,
+}
+
+/// Something to read: of a file, this piece, which had this digest; or all of it, if no pieces are known.
+struct Task<'r> {
+    file: &'r RemoteFile,
+    piece: Option<(u64, u64, Digest)>,
+}
+
+/// Looks at every file that was installed in a folder; `is_deep`, at every byte.
+pub fn verify(
+    dir: &Path,
+    is_deep: bool,
+    watch: &dyn Watch,
+    stop: &AtomicBool,
+) -> Result<Verified, FetchError> {
+    let nothing = || {
+        FetchError::Record {
+        path: dir.to_owned(),
+        reason: "nothing was installed here by setup, so no digests are known; 'deltafin setup --source SOURCE --model DIR' holds its files against those of a source".to_owned(),
+    }
+    };
+    let record = folder::record(dir)?.ok_or_else(nothing)?;
+    let files = &record.listing.files;
+    let mut found = Verified { files: files.len(), ..Verified::default() };
+    let mut tasks = Vec::new();
+    for file in files {
+        let length = fs::metadata(dir.join(&file.name)).map_or(0, |meta| meta.len());
+        if length != file.bytes {
+            let of = format!("{length} bytes of {}", file.bytes);
+            found.damage.push(Damage { file: file.name.clone(), offset: 0, bytes: file.bytes, of });
+        } else if is_deep {
+            let map = Map::read(&folder::map_path(dir, &file.name), file);
+            let pieces = map.ok().flatten().unwrap_or_default().pieces;
+            match covers(&pieces, file.bytes) {
+                true => tasks.extend(pieces.into_iter().map(|(offset, (bytes, digest))| Task {
+                    file,
+                    piece: Some((offset, bytes, digest)),
+                })),
+                false => tasks.push(Task { file, piece: None }),
+            }
+        }
+    }
+    let bytes = tasks.iter().map(Task::bytes).sum();
+    watch.event(Event::Plan { source: &record.listing.source, files: files.len(), bytes });
+    let damaged = read_all(dir, &tasks, watch, stop)?;
+    found.bytes = bytes;
+    found.damage.extend(damaged.into_iter().map(|task| tasks[task].damage(dir)));
+    found.damage.sort_by(|a, b| (&a.file, a.offset).cmp(&(&b.file, b.offset)));
+    Ok(found)
+}
+
+/// Takes damaged pieces back, so that the next installation fetches them and nothing else.
+pub fn give_up(dir: &Path, damage: &[Damage]) -> Result<(), FetchError> {
+    let folder = Folder::open(dir)?;
+    let Some(record) = folder.record()? else { return Ok(()) };
+    let disk = |error| FetchError::disk(dir, error);
+    // Unfinished first: whatever comes between, the folder does not run as it is.
+    folder.begin(&record).map_err(disk)?;
+    for file in &record.listing.files {
+        let lost: Vec<u64> =
+            damage.iter().filter(|damage| damage.file == file.name).map(|d| d.offset).collect();
+        let finished = folder.file(&file.name);
+        if lost.is_empty() || !finished.exists() {
+            continue;
+        }
+        let map = folder.map(&file.name);
+        let mut known = Map::read(&map, file).map_err(disk)?.unwrap_or_default();
+        known.pieces.retain(|offset, _| !lost.contains(offset));
+        known.proven = false;
+        // A map without proof before a part with damage: the other order could pass for a finished one.
+        Map::create(&map, file, known).map_err(disk)?;
+        fs::rename(&finished, folder.part(&file.name)).map_err(disk)?;
+    }
+    folder.sync().map_err(disk)
+}
+
+/// Whether pieces follow each other from the first byte to the last.
+fn covers(pieces: &BTreeMap<u64, (u64, Digest)>, bytes: u64) -> bool {
+    let end =
+        pieces.iter().try_fold(0, |end, (offset, piece)| (*offset == end).then_some(end + piece.0));
+    end == Some(bytes)
+}
+
+/// Reads all of it, on as many threads as there are processors; gives which tasks found damage.
+fn read_all(
+    dir: &Path,
+    tasks: &[Task<'_>],
+    watch: &dyn Watch,
+    stop: &AtomicBool,
+) -> Result<Vec<usize>, FetchError> {
+    let (next, damaged) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || -> Result<(), FetchError> {
+        let mut block = vec![0; BLOCK_BYTES];
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Err(FetchError::Interrupted);
+            }
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(task) = tasks.get(number) else { return Ok(()) };
+            let path = dir.join(&task.file.name);
+            let holds = task.holds(&path, &mut block);
+            if !holds.map_err(|error| FetchError::disk(&path, error))? {
+                damaged.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+            }
+            watch.event(Event::Kept { bytes: task.bytes() });
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ended = running.into_iter().map(|thread| match thread.join() {
+            Ok(ended) => ended,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        ended.collect::<Result<(), _>>()
+    })?;
+    Ok(damaged.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Task<'_> {
+    fn bytes(&self) -> u64 {
+        self.piece.map_or(self.file.bytes, |(_, bytes, _)| bytes)
+    }
+
+    fn holds(&self, path: &Path, block: &mut [u8]) -> io::Result<bool> {
+        match self.piece {
+            Some((offset, bytes, digest)) => {
+                Ok(digest_of(&File::open(path)?, offset, bytes, block)? == Some(digest))
+            }
+            None => Ok(self.file.proof.holds(path, self.file.bytes)?.unwrap_or(true)),
+        }
+    }
+
+    fn damage(&self, dir: &Path) -> Damage {
+        let file = self.file.name.clone();
+        let Some((offset, bytes, _)) = self.piece else {
+            return Damage { file, offset: 0, bytes: self.file.bytes, of: "the file".to_owned() };
+        };
+        let owner = owner(&dir.join(&file), self.file, offset).unwrap_or(Owner::File);
+        let of = match owner {
+            Owner::File if offset <= LENGTH_BYTES && self.file.is_shard() => {
+                "its header".to_owned()
+            }
+            Owner::File => "the file".to_owned(),
+            Owner::Global => "weights outside the layers".to_owned(),
+            Owner::Layer(layer) => format!("layer {layer}, what every token uses"),
+            Owner::Expert(layer, expert) => format!("layer {layer}, expert {expert}"),
+        };
+        Damage { file, offset, bytes, of }
+    }
+}
+
+/// Whose bytes a shard has at an offset, as far as its header can be read.
+fn owner(path: &Path, file: &RemoteFile, offset: u64) -> Option<Owner> {
+    use std::os::unix::fs::FileExt as _;
+    let open = File::open(path).ok().filter(|_| file.is_shard())?;
+    let read = |bytes: u64| {
+        let mut head = vec![0; bytes as usize];
+        open.read_exact_at(&mut head, 0).ok().map(|()| head)
+    };
+    let head = read(header_extent(&read(LENGTH_BYTES)?, file.bytes).ok()?)?;
+    let header = Header::parse(&head, file.bytes).ok()?;
+    let holds = |piece: &Piece| (piece.offset..piece.end()).contains(&offset);
+    cut::shard(&header).into_iter().find(holds).map(|piece| piece.owner)
+}
+
+/// What is known of a file that has its name though its map says that it is not proven: a repair was
+/// stopped before it was taken back.
+pub(crate) fn is_taken_back(known: &Known) -> bool {
+    !known.proven && !known.pieces.is_empty()
+}

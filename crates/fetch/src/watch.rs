@@ -1,0 +1,70 @@
+//! What an installation tells while it works.
+
+use std::time::Duration;
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'e> {
+    /// It is known what there is to bring here.
+    Plan {
+        /// Where from, with the revision.
+        source: &'e str,
+        /// Files in all.
+        files: usize,
+        /// Bytes in all.
+        bytes: u64,
+    },
+    /// So many bytes were here already, and are what they should be.
+    Kept {
+        /// How many.
+        bytes: u64,
+    },
+    /// So many bytes came.
+    Received {
+        /// How many.
+        bytes: u64,
+    },
+    /// So many bytes that had come have to come again.
+    Lost {
+        /// How many.
+        bytes: u64,
+    },
+    /// A file is being fetched.
+    Began {
+        /// Its name.
+        name: &'e str,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A file is whole, and is being read to be compared with what the source announced.
+    Proving {
+        /// Its name.
+        name: &'e str,
+    },
+    /// A file is here and proven.
+    Done {
+        /// Its name.
+        name: &'e str,
+    },
+    /// The source gave something else than was asked for; it is asked again.
+    Waiting {
+        /// The file.
+        name: &'e str,
+        /// What it gave.
+        why: &'e str,
+        /// How long it is left alone.
+        wait: Duration,
+    },
+}
+
+/// Whoever is told, from any thread.
+pub trait Watch: Send + Sync {
+    /// Is told.
+    fn event(&self, event: Event<'_>);
+}
+
+impl<F: Fn(Event<'_>) + Send + Sync> Watch for F {
+    fn event(&self, event: Event<'_>) {
+        self(event);
+    }
+}

@@ -1,0 +1,75 @@
+//! A drive that fills up. Needs the right to mount a small file system; where that is missing it says so.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deltafin_fetch::{Event, FetchError, Order, install};
+use deltafin_testkit::hub::Missteps;
+
+use crate::support::{IMPATIENT, assert_nothing_wrong, assert_whole, hub, run, source};
+
+/// A file system in memory, until dropped.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn mount(bytes: u64) -> Option<Small> {
+        let dir = tempfile::tempdir().unwrap();
+        let size = format!("size={bytes}");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path());
+        let mounted = mount.output().is_ok_and(|output| output.status.success());
+        mounted.then_some(Small(dir))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+#[test]
+fn a_drive_that_fills_up_is_named_and_what_came_is_kept() {
+    let hub = hub(Missteps::none());
+    let Some(drive) = Small::mount(hub.bytes() + (1 << 20)) else {
+        eprintln!("not tested: a file system cannot be mounted here");
+        return;
+    };
+    let dir = drive.path().join("model");
+    let filler = drive.path().join("filler");
+    let (endpoint, source, is_full) = (hub.endpoint(), source(), AtomicBool::new(false));
+    let filling = filler.clone();
+    let watch = move |event: Event<'_>| {
+        if matches!(event, Event::Received { .. }) && !is_full.swap(true, Ordering::SeqCst) {
+            let mut file = File::create(&filling).unwrap();
+            while file.write_all(&[0; 4096]).is_ok() {}
+        }
+    };
+    let order = Order {
+        source: &source,
+        dir: &dir,
+        endpoint: Some(&endpoint),
+        jobs: 1,
+        bytes_per_second: None,
+        layers: None,
+        patience: IMPATIENT,
+    };
+    let error = install(&order, Arc::new(watch), &AtomicBool::new(false)).unwrap_err();
+    assert!(matches!(error, FetchError::Full { .. }), "{error}");
+    assert_nothing_wrong(&dir);
+    // Still full: refused before a byte.
+    let (before, error) = (hub.served().bytes(), run(&hub, &dir, IMPATIENT).unwrap_err());
+    let is_refused = matches!(error, FetchError::Room { .. } | FetchError::Full { .. });
+    assert!(is_refused && hub.served().bytes() == before, "{error}");
+    fs::remove_file(&filler).unwrap();
+    run(&hub, &dir, IMPATIENT).unwrap();
+    assert_whole(&dir);
+}

@@ -1,0 +1,10 @@
+//! Installations from a hub that is as faulty as real ones.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod faults;
+mod full;
+mod random;
+mod resume;
+mod sources;
+mod support;
+mod verify;

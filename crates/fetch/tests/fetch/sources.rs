@@ -1,0 +1,86 @@
+//! Where files come from, and which of them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use deltafin_fetch::{Event, FetchError, Order, Source, install, list};
+use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, REVISION, checkpoint_files};
+
+use crate::support::{IMPATIENT, assert_whole, contents, hub, run, run_from, source};
+
+fn order<'o>(source: &'o Source, dir: &'o std::path::Path, endpoint: &'o str) -> Order<'o> {
+    Order {
+        source,
+        dir,
+        endpoint: Some(endpoint),
+        jobs: 4,
+        bytes_per_second: None,
+        layers: None,
+        patience: IMPATIENT,
+    }
+}
+
+fn demo() -> Hub {
+    Hub::serve_dir(&deltafin_testkit::fixture("k3-calm"), Missteps::none())
+}
+
+#[test]
+fn a_mirror_gives_what_a_hub_gives() {
+    let (hub, dir) = (demo(), tempfile::tempdir().unwrap());
+    let source: Source = hub.mirror().parse().unwrap();
+    let installed = run_from(&hub, &source, dir.path(), IMPATIENT).unwrap();
+    let wanted = checkpoint_files(&deltafin_testkit::fixture("k3-calm"));
+    assert_eq!(contents(dir.path()), wanted.into_iter().collect());
+    assert_eq!(installed.bytes, hub.bytes());
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
+    for (source, words) in [
+        ("hf:deltafin/none".to_owned(), "404"),
+        (format!("hf:{REPOSITORY}@absent"), "check the name and the revision"),
+        (format!("{}none/", hub.mirror()), "there is no config.json"),
+        ("some/folder".to_owned(), "it is here already"),
+    ] {
+        let error = run_from(&hub, &source.parse().unwrap(), dir.path(), IMPATIENT).unwrap_err();
+        assert!(error.to_string().contains(words), "{source}: {error}");
+    }
+}
+
+#[test]
+fn an_outlook_says_what_would_come_and_writes_nothing() {
+    let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
+    let (source, endpoint, quiet) = (source(), hub.endpoint(), Arc::new(|_: Event<'_>| {}));
+    let order = order(&source, dir.path(), &endpoint);
+    let outlook = list(&order, quiet.clone(), &AtomicBool::new(false)).unwrap();
+    assert_eq!(outlook.source, format!("hf:{REPOSITORY}@{REVISION}"));
+    assert_eq!(outlook.files.iter().map(|(file, _)| file.bytes).sum::<u64>(), hub.bytes());
+    assert!(outlook.files.iter().all(|(_, here)| *here == 0));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    run(&hub, dir.path(), IMPATIENT).unwrap();
+    let outlook = list(&order, quiet, &AtomicBool::new(false)).unwrap();
+    assert!(outlook.files.iter().all(|(file, here)| *here == file.bytes));
+}
+
+#[test]
+fn some_layers_first_and_the_rest_later() {
+    let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
+    let (source, endpoint, quiet) = (source(), hub.endpoint(), Arc::new(|_: Event<'_>| {}));
+    let order = Order { layers: Some(1..=2), ..order(&source, dir.path(), &endpoint) };
+    let installed = install(&order, quiet, &AtomicBool::new(false)).unwrap();
+    assert!(!installed.is_whole && installed.received < installed.bytes, "{installed:?}");
+    let rest = run(&hub, dir.path(), IMPATIENT).unwrap();
+    assert_eq!(installed.received + rest.received, hub.bytes());
+    assert_whole(dir.path());
+}
+
+#[test]
+fn a_drive_without_room_is_refused_before_the_first_byte() {
+    // A file so long that no drive has room for it cannot be served; what it announces can.
+    let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
+    hub.announce("model-00002-of-000012.safetensors", 1 << 60);
+    let error = run(&hub, dir.path(), IMPATIENT).unwrap_err();
+    assert!(matches!(error, FetchError::Room { needed, .. } if needed >= 1 << 60), "{error}");
+    assert_eq!(hub.served().bytes(), 0);
+}

@@ -1,0 +1,99 @@
+//! A small checkpoint, installations of it, and what must be there afterwards.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use deltafin_fetch::{Event, FetchError, Installed, Order, Patience, Source, install};
+use deltafin_testkit::fixture;
+use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, checkpoint_files};
+
+/// Impatient, so that tests take no time; but with more tries than a plan has missteps.
+pub(crate) const IMPATIENT: Patience = Patience {
+    stall: Duration::from_millis(200),
+    first: Duration::from_millis(1),
+    most: Duration::from_millis(4),
+    attempts: 60,
+    give_up: Duration::ZERO,
+};
+
+/// As [`IMPATIENT`], for sources that are to be given up.
+pub(crate) const HASTY: Patience = Patience { attempts: 3, ..IMPATIENT };
+
+/// The files of a checkpoint of two shards, and a name that needs care.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let mut files = checkpoint_files(&fixture("k3-micro"));
+    let is_late = |name: &str| name.ends_with(".safetensors") && !name.starts_with("model-0000");
+    files.retain(|(name, _)| !is_late(name) || name.contains("00010"));
+    files.push(("odd näme #1.txt".to_owned(), b"odd\n".to_vec()));
+    files.push(("empty.txt".to_owned(), Vec::new()));
+    files
+}
+
+pub(crate) fn hub(missteps: Missteps) -> Hub {
+    Hub::serve(files(), missteps)
+}
+
+pub(crate) fn source() -> Source {
+    format!("hf:{REPOSITORY}").parse().unwrap()
+}
+
+/// Installs into `dir`, patiently or not.
+pub(crate) fn run(hub: &Hub, dir: &Path, patience: Patience) -> Result<Installed, FetchError> {
+    run_from(hub, &source(), dir, patience)
+}
+
+pub(crate) fn run_from(
+    hub: &Hub,
+    source: &Source,
+    dir: &Path,
+    patience: Patience,
+) -> Result<Installed, FetchError> {
+    let endpoint = hub.endpoint();
+    let order = Order {
+        source,
+        dir,
+        endpoint: Some(&endpoint),
+        jobs: 4,
+        bytes_per_second: None,
+        layers: None,
+        patience,
+    };
+    install(&order, Arc::new(|_: Event<'_>| {}), &AtomicBool::new(false))
+}
+
+/// What lies in a folder, our own notes apart.
+pub(crate) fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let entries = entries.filter(|entry| entry.file_name() != ".deltafin");
+    let name = |entry: &fs::DirEntry| entry.file_name().into_string().unwrap();
+    entries.map(|entry| (name(&entry), fs::read(entry.path()).unwrap())).collect()
+}
+
+/// The folder has every file of the source, byte for byte, and nothing else.
+#[track_caller]
+pub(crate) fn assert_whole(dir: &Path) {
+    let wanted: BTreeMap<_, _> = files().into_iter().collect();
+    let found = contents(dir);
+    assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>());
+    for (name, bytes) in wanted {
+        assert!(found[&name] == bytes, "{name} is not what it was");
+    }
+    assert!(dir.join(".deltafin/install.json").exists(), "it is not noted as complete");
+    assert!(!dir.join(".deltafin/install.json.part").exists());
+}
+
+/// Whatever has a name of the source has its bytes.
+#[track_caller]
+pub(crate) fn assert_nothing_wrong(dir: &Path) {
+    let wanted: BTreeMap<_, _> = files().into_iter().collect();
+    for (name, bytes) in contents(dir) {
+        if !name.ends_with(".part") {
+            assert!(wanted.get(&name) == Some(&bytes), "{name} is not what it was");
+        }
+    }
+    assert!(!dir.join(".deltafin/install.json").exists(), "it is noted as complete");
+}

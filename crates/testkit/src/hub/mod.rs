@@ -1,0 +1,495 @@
+//! A model hub and its CDN on loopback, as faulty as the real ones and what is between.
+//!
+//! Two listeners, so two origins. The hub tells a repository's revision and files, holds the small
+//! files, and sends whoever asks for a large one to the CDN, by a signed link that expires. All bytes
+//! that leave are counted, file by file and range by range.
+
+mod plan;
+mod wire;
+
+use std::collections::HashMap;
+use std::io::{self, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fs, thread};
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+pub use plan::{Draw, Misstep, Missteps};
+use wire::{Answer, Request, hold};
+
+/// Smaller files lie in the hub itself.
+const LARGE_BYTES: usize = 1 << 16;
+/// The repository it has.
+pub const REPOSITORY: &str = "deltafin/mini";
+/// The revision that `main` is.
+pub const REVISION: &str = "5eed0000000000000000000000000000000000aa";
+
+struct File {
+    bytes: Vec<u8>,
+    sha256: String,
+    git: String,
+}
+
+/// What left the servers.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    /// Of each file, the ranges whose bytes were sent, as (first byte, bytes).
+    pub ranges: HashMap<String, Vec<(u64, u64)>>,
+    /// Requests that carried a token to the CDN.
+    pub tokens_leaked: u64,
+    /// Requests without the token the hub wants.
+    pub unauthorized: u64,
+    /// Links that were made.
+    pub links: u64,
+}
+
+impl Served {
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.ranges.values().flatten().map(|range| range.1).sum()
+    }
+}
+
+struct State {
+    files: HashMap<String, File>,
+    names: Vec<String>,
+    cdn: SocketAddr,
+    missteps: Mutex<Missteps>,
+    served: Mutex<Served>,
+    token: Mutex<Option<String>>,
+    /// Lengths that are told instead of the true ones.
+    announced: Mutex<HashMap<String, u64>>,
+    /// How many requests a link is good for.
+    link_uses: AtomicU64,
+    links: Mutex<HashMap<String, u64>>,
+    /// Answers with bytes of a file that are on their way.
+    sending: AtomicU64,
+    closed: AtomicBool,
+}
+
+/// The two servers; they end with it.
+pub struct Hub {
+    state: Arc<State>,
+    hub: SocketAddr,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    /// Serves these files.
+    pub fn serve(files: Vec<(String, Vec<u8>)>, missteps: Missteps) -> Hub {
+        let (hub, cdn) = (listener(), listener());
+        let names = files.iter().map(|(name, _)| name.clone()).collect();
+        let state = Arc::new(State {
+            files: files.into_iter().map(|(name, bytes)| (name, File::new(bytes))).collect(),
+            names,
+            cdn: cdn.local_addr().unwrap(),
+            missteps: Mutex::new(missteps),
+            served: Mutex::default(),
+            token: Mutex::default(),
+            announced: Mutex::default(),
+            link_uses: AtomicU64::new(u64::MAX),
+            links: Mutex::default(),
+            sending: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        });
+        let address = hub.local_addr().unwrap();
+        listen(hub, state.clone(), State::hub);
+        listen(cdn, state.clone(), State::cdn);
+        Hub { state, hub: address }
+    }
+
+    /// Serves the files of a folder that belong to a checkpoint.
+    pub fn serve_dir(dir: &Path, missteps: Missteps) -> Hub {
+        Hub::serve(checkpoint_files(dir), missteps)
+    }
+
+    /// What `HF_ENDPOINT` is to be.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.hub)
+    }
+
+    /// Where the same files are without a hub: `/NAME`.
+    pub fn mirror(&self) -> String {
+        format!("http://{}/mirror/", self.hub)
+    }
+
+    /// What was sent, once no answer is on its way; those that stand still are not waited for long.
+    pub fn served(&self) -> Served {
+        for _ in 0..200 {
+            if self.state.sending.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        locked(&self.state.served).clone()
+    }
+
+    /// How many answers went wrong.
+    pub fn missteps_made(&self) -> u64 {
+        locked(&self.state.missteps).made()
+    }
+
+    /// Another plan from here on.
+    pub fn misstep(&self, missteps: Missteps) {
+        *locked(&self.state.missteps) = missteps;
+    }
+
+    /// Refuses whoever does not carry this token.
+    pub fn require_token(&self, token: &str) {
+        *locked(&self.state.token) = Some(token.to_owned());
+    }
+
+    /// From here on a link is good for so many requests.
+    pub fn expire_links_after(&self, uses: u64) {
+        self.state.link_uses.store(uses, Ordering::SeqCst);
+    }
+
+    /// Tells another length of a file than it has.
+    pub fn announce(&self, name: &str, bytes: u64) {
+        locked(&self.state.announced).insert(name.to_owned(), bytes);
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.state.files.values().map(|file| file.bytes.len() as u64).sum()
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.state.closed.store(true, Ordering::SeqCst);
+        for address in [self.hub, self.state.cdn] {
+            let _ = TcpStream::connect(address);
+        }
+    }
+}
+
+/// The files of a folder that a checkpoint consists of, by name.
+pub fn checkpoint_files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names.retain(|name| !name.starts_with("golden") && name != "README.md");
+    let read = |name: String| (name.clone(), fs::read(dir.join(name)).unwrap());
+    names.into_iter().map(read).collect()
+}
+
+impl File {
+    fn new(bytes: Vec<u8>) -> File {
+        let sha256 = hex(&Sha256::digest(&bytes));
+        let mut git = sha1::Sha1::new();
+        git.update(format!("blob {}\0", bytes.len()));
+        git.update(&bytes);
+        File { sha256, git: hex(&git.finalize()), bytes }
+    }
+
+    fn is_large(&self) -> bool {
+        self.bytes.len() >= LARGE_BYTES
+    }
+
+    fn entry(&self, path: &str, size: u64) -> Value {
+        let mut entry = json!({"type": "file", "path": path, "size": size, "oid": self.git});
+        if self.is_large() {
+            entry["oid"] = json!("0".repeat(40)); // of the pointer, which nobody needs
+            entry["lfs"] = json!({"oid": self.sha256, "size": size, "pointerSize": 135});
+        }
+        entry
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn listener() -> TcpListener {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap()
+}
+
+type Answers = fn(&State, &Request, &mut TcpStream) -> io::Result<Next>;
+
+/// What becomes of a connection.
+enum Next {
+    Go,
+    Close,
+}
+
+fn listen(listener: TcpListener, state: Arc<State>, answers: Answers) {
+    thread::spawn(move || {
+        for connection in listener.incoming().map_while(Result::ok) {
+            if state.closed.load(Ordering::SeqCst) {
+                return;
+            }
+            let state = state.clone();
+            thread::spawn(move || converse(&state, connection, answers));
+        }
+    });
+}
+
+fn converse(state: &State, mut connection: TcpStream, answers: Answers) {
+    let _ = connection.set_nodelay(true);
+    let Ok(reading) = connection.try_clone() else { return };
+    let mut reading = BufReader::new(reading);
+    while let Ok(Some(request)) = Request::read(&mut reading) {
+        match answers(state, &request, &mut connection) {
+            Ok(Next::Go) if !state.closed.load(Ordering::SeqCst) => {}
+            _ => return,
+        }
+    }
+}
+
+impl State {
+    /// The hub: what there is, small files, links to large ones.
+    fn hub(&self, request: &Request, to: &mut TcpStream) -> io::Result<Next> {
+        if let Some(token) = locked(&self.token).as_ref()
+            && request.header("authorization") != Some(&format!("Bearer {token}"))
+        {
+            locked(&self.served).unauthorized += 1;
+            return self.plain(request, to, Answer::new(401, b"a token is needed"));
+        }
+        let path = request.path.trim_start_matches('/');
+        let api = format!("api/models/{REPOSITORY}/");
+        if let Some(rest) = path.strip_prefix(&api) {
+            return self.api(rest, request, to);
+        }
+        if let Some(name) = path.strip_prefix("mirror/") {
+            return self.file(name, request, to, None);
+        }
+        let resolve = format!("{REPOSITORY}/resolve/{REVISION}/");
+        match path.strip_prefix(&resolve).and_then(|name| Some((name, self.files.get(name)?))) {
+            Some((name, file)) if file.is_large() => self.link(name, file, request, to),
+            Some((name, _)) => self.file(name, request, to, Some(REVISION)),
+            None => self.plain(request, to, Answer::new(404, b"Entry not found")),
+        }
+    }
+
+    fn plain(&self, request: &Request, to: &mut TcpStream, answer: Answer<'_>) -> io::Result<Next> {
+        answer.send(to, &request.method)?;
+        Ok(Next::Go)
+    }
+
+    fn api(&self, rest: &str, request: &Request, to: &mut TcpStream) -> io::Result<Next> {
+        let known = ["main", REVISION];
+        let body = match rest.split_once('/') {
+            Some(("revision", revision)) if known.contains(&revision) => {
+                let siblings = self.names.iter().map(|name| json!({"rfilename": name}));
+                let siblings: Vec<_> = siblings.collect();
+                json!({"id": REPOSITORY, "sha": REVISION, "siblings": siblings})
+            }
+            Some(("tree", revision)) if known.contains(&revision) => {
+                return self.tree(request, to);
+            }
+            _ => return self.plain(request, to, Answer::new(404, b"Repository not found")),
+        };
+        self.plain(request, to, Answer::new(200, body.to_string().as_bytes()))
+    }
+
+    /// The tree, a few entries at a time, with a link to the next ones.
+    fn tree(&self, request: &Request, to: &mut TcpStream) -> io::Result<Next> {
+        const PAGE: usize = 7;
+        let from = request.asked("cursor").and_then(|at| at.parse().ok()).unwrap_or(0);
+        let names = self.names.iter().skip(from).take(PAGE);
+        let announced = locked(&self.announced).clone();
+        let size = |name: &String| {
+            announced.get(name).copied().unwrap_or(self.files[name].bytes.len() as u64)
+        };
+        let entries: Vec<_> = names.map(|name| self.files[name].entry(name, size(name))).collect();
+        let body = json!(entries).to_string();
+        let answer = Answer::new(200, body.as_bytes());
+        let next = from + PAGE;
+        if next >= self.names.len() {
+            return self.plain(request, to, answer);
+        }
+        let host = request.header("host").unwrap_or_default();
+        let link = format!("<http://{host}{}?cursor={next}>; rel=\"next\"", request.path);
+        self.plain(request, to, answer.with("Link", link))
+    }
+
+    /// A signed link to the CDN.
+    fn link(
+        &self,
+        name: &str,
+        file: &File,
+        request: &Request,
+        to: &mut TcpStream,
+    ) -> io::Result<Next> {
+        let signature = {
+            let mut served = locked(&self.served);
+            served.links += 1;
+            format!("{:016x}", Draw(served.links).number())
+        };
+        locked(&self.links).insert(signature.clone(), self.link_uses.load(Ordering::SeqCst));
+        let target = format!("http://{}/{name}?Expires=1&Signature={signature}", self.cdn);
+        let answer = Answer::new(302, b"")
+            .with("Location", target)
+            .with("X-Repo-Commit", REVISION)
+            .with("X-Linked-Size", file.bytes.len())
+            .with("X-Linked-Etag", format!("\"{}\"", file.sha256));
+        self.plain(request, to, answer)
+    }
+
+    /// The CDN: large files to whoever has a good link.
+    fn cdn(&self, request: &Request, to: &mut TcpStream) -> io::Result<Next> {
+        if request.header("authorization").is_some() {
+            locked(&self.served).tokens_leaked += 1;
+        }
+        let good = request.asked("Signature").is_some_and(|signature| {
+            let mut links = locked(&self.links);
+            let Some(uses) = links.get_mut(signature) else { return false };
+            let good = *uses > 0;
+            *uses = uses.saturating_sub(1);
+            good
+        });
+        if !good {
+            return self.plain(request, to, Answer::new(403, b"Request has expired"));
+        }
+        self.file(request.path.trim_start_matches('/'), request, to, None)
+    }
+
+    /// A file, or a slice of it, or what is sent in its place.
+    fn file(
+        &self,
+        name: &str,
+        request: &Request,
+        to: &mut TcpStream,
+        commit: Option<&str>,
+    ) -> io::Result<Next> {
+        let Some(file) = self.files.get(name) else {
+            return self.plain(request, to, Answer::new(404, b"Entry not found"));
+        };
+        let length = file.bytes.len() as u64;
+        let (first, last) = request.range().unwrap_or((0, length.saturating_sub(1)));
+        let last = last.min(length.saturating_sub(1));
+        if first > last && length > 0 {
+            return self.plain(request, to, Answer::new(416, b""));
+        }
+        let misstep = match request.method.as_str() {
+            "GET" => locked(&self.missteps).next(name),
+            _ => None,
+        };
+        let part = Part { name, file, first, last, ranged: request.range().is_some(), commit };
+        self.sending.fetch_add(1, Ordering::SeqCst);
+        let ended = part.send(misstep, request, to);
+        if let Ok((sent @ 1.., _)) = ended {
+            let mut served = locked(&self.served);
+            served.ranges.entry(name.to_owned()).or_default().push((first, sent));
+        }
+        self.sending.fetch_sub(1, Ordering::SeqCst);
+        ended.map(|(_, next)| next)
+    }
+}
+
+/// What is asked for of a file.
+struct Part<'a> {
+    name: &'a str,
+    file: &'a File,
+    first: u64,
+    last: u64,
+    ranged: bool,
+    commit: Option<&'a str>,
+}
+
+impl Part<'_> {
+    fn slice(&self) -> &[u8] {
+        match self.file.bytes.is_empty() {
+            true => &[],
+            false => &self.file.bytes[self.first as usize..=self.last as usize],
+        }
+    }
+
+    /// The right answer with these bytes.
+    fn right<'b>(&self, body: &'b [u8]) -> Answer<'b> {
+        let mut answer = Answer::new(if self.ranged { 206 } else { 200 }, body);
+        if self.ranged {
+            let length = self.file.bytes.len();
+            let place = format!("bytes {}-{}/{length}", self.first, self.last);
+            answer = answer.with("Content-Range", place);
+        }
+        if let Some(commit) = self.commit {
+            answer = answer.with("X-Repo-Commit", commit);
+        }
+        answer.with("ETag", format!("\"{}\"", self.file.sha256)).with("Accept-Ranges", "bytes")
+    }
+
+    /// Sends what a misstep makes of it; gives the bytes of body that went out.
+    fn send(
+        &self,
+        misstep: Option<Misstep>,
+        request: &Request,
+        to: &mut TcpStream,
+    ) -> io::Result<(u64, Next)> {
+        let (slice, method) = (self.slice(), request.method.as_str());
+        let length = self.file.bytes.len() as u64;
+        let go = |answer: Answer<'_>, to: &mut TcpStream| Ok((answer.send(to, method)?, Next::Go));
+        let refusal = |status| Answer::new(status, b"no" as &[u8]);
+        let Some(misstep) = misstep else { return go(self.right(slice), to) };
+        match misstep {
+            Misstep::WholeFile => {
+                let tag = format!("\"{}\"", self.file.sha256);
+                go(Answer::new(200, &self.file.bytes).with("ETag", tag), to)
+            }
+            Misstep::OddStatus => {
+                go(Answer { status: 200, headers: Vec::new(), ..self.right(slice) }, to)
+            }
+            Misstep::Shifted => {
+                let shift = 1 + self.first.min(6);
+                let first = (self.first + shift).min(length.saturating_sub(1));
+                let last = (self.last + shift).min(length.saturating_sub(1));
+                let moved = Part { first, last, commit: None, ..*self };
+                go(moved.right(moved.slice()), to)
+            }
+            Misstep::Cut => {
+                let answer = Answer { sent: slice.len() / 2, ..self.right(slice) };
+                Ok((answer.send(to, method)?, Next::Close))
+            }
+            Misstep::Less => {
+                let less = Part { last: self.first + (self.last - self.first) / 2, ..*self };
+                go(less.right(less.slice()), to)
+            }
+            Misstep::Flipped => {
+                let mut flipped = slice.to_vec();
+                let middle = flipped.len() / 2;
+                flipped.iter_mut().skip(middle).take(1).for_each(|byte| *byte ^= 0x10);
+                go(self.right(&flipped), to)
+            }
+            Misstep::OutOfRange => {
+                go(refusal(416).with("Content-Range", format!("bytes */{length}")), to)
+            }
+            Misstep::TooMany => go(refusal(429).with("Retry-After", 0), to),
+            Misstep::Unavailable => go(refusal(503), to),
+            Misstep::Internal => go(refusal(500), to),
+            Misstep::Forbidden => go(refusal(403), to),
+            Misstep::Stall => {
+                let answer = Answer { sent: slice.len() / 2, ..self.right(slice) };
+                let sent = answer.send(to, method)?;
+                hold(to);
+                Ok((sent, Next::Close))
+            }
+            Misstep::Silence => {
+                hold(to);
+                Ok((0, Next::Close))
+            }
+            Misstep::OtherTag => {
+                let mut answer = self.right(slice);
+                answer.headers.retain(|header| header.0 != "ETag");
+                go(answer.with("ETag", format!("\"other-{}\"", self.name)), to)
+            }
+            Misstep::Reset => Ok((0, Next::Close)),
+            Misstep::Page => {
+                go(Answer::new(200, b"<html>sign in</html>").with("Content-Type", "text/html"), to)
+            }
+            Misstep::Garbage => {
+                to.write_all(b"\x16\x03\x01 this is no answer\r\n\r\n")?;
+                Ok((0, Next::Close))
+            }
+            Misstep::Empty => go(Answer::new(200, b""), to),
+        }
+    }
+}
