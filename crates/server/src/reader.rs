@@ -87,6 +87,11 @@ impl Reader {
         self.parser.answer()
     }
 
+    /// The stop sequence that ended the answer, if one did.
+    pub(crate) fn stop_sequence(&self) -> Option<&str> {
+        self.parser.stop_sequence()
+    }
+
     /// Ids taken, markers and the stop token included.
     pub(crate) fn tokens(&self) -> usize {
         self.tokens

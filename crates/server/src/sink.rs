@@ -53,6 +53,8 @@ pub(crate) struct Likely {
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
     pub(crate) answer: Answer,
+    /// The stop sequence that ended the answer, if one did.
+    pub(crate) stop_sequence: Option<String>,
     pub(crate) tokens: usize,
     pub(crate) reasoning_tokens: usize,
     pub(crate) cached: usize,
@@ -161,6 +163,7 @@ impl Sink {
         self.publish(rest);
         let summary = Summary {
             answer: self.reader.answer(),
+            stop_sequence: self.reader.stop_sequence().map(str::to_owned),
             tokens: self.reader.tokens(),
             reasoning_tokens: self.reader.reasoning_tokens(),
             cached: self.cached,

@@ -197,6 +197,8 @@ impl IntoResponse for ApiError {
             | StatusCode::LENGTH_REQUIRED => close(headers),
             _ => {}
         }
+        // For doors that say it in another dialect.
+        response.extensions_mut().insert(self);
         response
     }
 }

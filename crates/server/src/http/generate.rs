@@ -24,23 +24,23 @@ use crate::guide::{Form, Guide};
 use crate::log::Entry;
 use crate::reader::Reader;
 use crate::request::fields::{Fields, shown};
-use crate::request::{Chance, Options, chat, completion};
+use crate::request::{Chance, Chat, Options, chat, completion};
 use crate::response::{Head, Shape, stream};
 
 /// Pieces of a response that may wait for the socket.
 const PIECES_MAX: usize = 16;
 /// The channel opening at a prompt's end, which the publisher does not count.
-const OPENING_TOKENS: usize = 3;
+pub(super) const OPENING_TOKENS: usize = 3;
 
 /// A request that may join the queue.
-struct Prepared {
+pub(super) struct Prepared {
     plan: Plan,
     shape: Shape,
     options: Options,
 }
 
 /// Who asks how.
-type Asked = (State<Arc<App>>, Extension<RequestId>, Version);
+pub(super) type Asked = (State<Arc<App>>, Extension<RequestId>, Version);
 
 /// `/v1/chat/completions`.
 pub(super) async fn chat(asked: Asked, body: Payload) -> Result<Response, ApiError> {
@@ -52,7 +52,8 @@ pub(super) async fn completion(asked: Asked, body: Payload) -> Result<Response, 
     generate(asked, body, prepare_completion).await
 }
 
-async fn generate(
+/// Prepares a request, has it generated, and answers.
+pub(super) async fn generate(
     (State(app), Extension(RequestId(id)), version): Asked,
     Payload(body): Payload,
     prepare: fn(&App, &Model, &Fields<'_>) -> Result<Prepared, ApiError>,
@@ -60,9 +61,7 @@ async fn generate(
     let shared = app.clone();
     let Prepared { plan, shape, options } = off_thread(move || {
         let value = parse(&body)?;
-        let fields = Fields::of_request(&value)?;
-        check_model(&shared, &fields)?;
-        prepare(&shared, shared.model()?, &fields)
+        prepare(&shared, shared.model()?, &Fields::of_request(&value)?)
     })
     .await?;
     let generation = Generation::join(&app, plan, id, shape.id().to_owned())?;
@@ -89,7 +88,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Value, ApiError> {
     })
 }
 
-fn check_model(app: &App, fields: &Fields<'_>) -> Result<(), ApiError> {
+pub(super) fn check_model(app: &App, fields: &Fields<'_>) -> Result<(), ApiError> {
     let served = &app.settings.model;
     match fields.string("model")? {
         Some(asked)
@@ -104,16 +103,28 @@ fn check_model(app: &App, fields: &Fields<'_>) -> Result<(), ApiError> {
 }
 
 fn prepare_chat(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
-    let chat::Chat { request, reply, form, mut options } =
-        chat::read(fields, chance(app, &fresh_seed(app)))?;
+    check_model(app, fields)?;
+    let chat = chat::read(fields, chance(app, &fresh_seed(app)))?;
+    let thinking = chat.request.thinking;
+    prepare(app, model, chat, ("messages", "chatcmpl-"), |head| Shape::chat(head, thinking))
+}
+
+/// A chat, whose prompt comes from `param` and whose reply is named and told as its dialect has it.
+pub(super) fn prepare(
+    app: &App,
+    model: &Model,
+    chat: Chat,
+    (param, prefix): (&str, &str),
+    shape: impl FnOnce(Head) -> Shape,
+) -> Result<Prepared, ApiError> {
+    let Chat { request, reply, form, mut options } = chat;
     options.max_new = options.max_new.or(app.settings.default_max_tokens);
-    let prompt = render(model, &request)?;
-    let max_new = room(model, "messages", prompt.len(), options.max_new)?;
+    let prompt = render(model, param, &request)?;
+    let max_new = room(model, param, prompt.len(), options.max_new)?;
     let prompt_tokens = prompt.len().saturating_sub(OPENING_TOKENS);
     let guide = form.as_ref().map(|form| guided(model, form)).transpose()?;
     let reader = Reader::chat(model.tokenizer.clone(), reply.clone());
-    let head = head(app, model, "chatcmpl-", prompt_tokens, &options);
-    let shape = Shape::chat(head, request.thinking);
+    let shape = shape(head(app, model, prefix, prompt_tokens, &options));
     let wish = Wish { form, is_chat: true, ..wish(prompt, max_new, reply, &options) };
     let plan = Plan { guide, ..plan(wish, reader) };
     Ok(Prepared { plan, shape, options })
@@ -127,6 +138,7 @@ fn guided(model: &Model, form: &Form) -> Result<Guide, ApiError> {
 }
 
 fn prepare_completion(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
+    check_model(app, fields)?;
     let completion::Completion { prompt, stop, options } =
         completion::read(fields, chance(app, &fresh_seed(app)))?;
     let prompt = model.tokenizer.encode_text(&prompt);
@@ -152,22 +164,23 @@ fn plan(wish: Wish, reader: Reader) -> Plan {
     Plan { wish, reader, chooser, guide: None }
 }
 
-fn fresh_seed(app: &App) -> impl Fn() -> u64 + '_ {
+pub(super) fn fresh_seed(app: &App) -> impl Fn() -> u64 + '_ {
     // As many bits as every client can repeat.
     || app.fresh_number() >> 11
 }
 
-fn chance<'a>(app: &App, fresh_seed: &'a dyn Fn() -> u64) -> Chance<'a> {
+pub(super) fn chance<'a>(app: &App, fresh_seed: &'a dyn Fn() -> u64) -> Chance<'a> {
     app.settings.allow_sampling.then_some(fresh_seed)
 }
 
 /// A conversation's ids.
 pub(super) fn render(
     model: &Model,
+    param: &str,
     request: &deltafin_text::Request,
 ) -> Result<Vec<u32>, ApiError> {
     let segments = deltafin_text::render(request)
-        .map_err(|error| ApiError::value("messages", error.to_string()))?;
+        .map_err(|error| ApiError::value(param, error.to_string()))?;
     model
         .tokenizer
         .encode_segments(&segments)
@@ -223,7 +236,7 @@ fn streamed(app: &Arc<App>, generation: Generation, shape: Shape) -> Response {
     let settings = &app.settings;
     tokio::spawn(stream::run(
         generation,
-        shape,
+        shape.scribe(),
         app.clone(),
         stream::Out { pieces: sender, ping: settings.ping_interval, stall: settings.stall_limit },
     ));
@@ -280,7 +293,7 @@ async fn blanks(
                 Err(error) => {
                     let words = format!("an error was sent under status 200: {}", error.message);
                     app.log(&Entry::new("late_error", words).with("code", error.code));
-                    error.document()
+                    shape.fault(&error)
                 }
             },
             () = pieces.closed() => return,

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::{ApiError, body, close, set};
+use super::{ApiError, body, close, messages, set};
 use crate::app::App;
 use crate::log::Entry;
 
@@ -47,6 +47,9 @@ pub(super) async fn answer(State(door): State<Door>, mut request: Request, next:
             next.run(request).await
         }
     };
+    if matches!(*name, "messages" | "count_tokens") {
+        response = messages::in_dialect(response, &id);
+    }
     let headers = response.headers_mut();
     if let Ok(Some(origin)) = &origin {
         expose(headers, origin);
@@ -55,7 +58,7 @@ pub(super) async fn answer(State(door): State<Door>, mut request: Request, next:
     let status = response.status().as_u16();
     app.metrics.answered(name, status);
     // Probes come by the minute and say nothing.
-    if matches!(*name, "chat" | "completions") || status >= 400 {
+    if matches!(*name, "chat" | "completions" | "messages") || status >= 400 {
         let entry = Entry::new("request", format!("{id} {method} {path} {status}"));
         let entry = entry.with("request", id).with("method", method).with("path", path);
         app.log(&entry.with("status", status));

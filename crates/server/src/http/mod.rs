@@ -4,6 +4,7 @@ mod body;
 mod error;
 mod generate;
 mod guard;
+mod messages;
 mod page;
 mod small;
 
@@ -35,6 +36,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         ("chat", "/chat/completions", posted(generate::chat)),
         ("control", "/chat/completions/control", posted(small::control)),
         ("completions", "/completions", posted(generate::completion)),
+        ("messages", "/messages", posted(messages::create)),
+        ("count_tokens", "/messages/count_tokens", posted(messages::count_tokens)),
         ("tokenize", "/tokenize", posted(small::tokenize)),
         ("detokenize", "/detokenize", posted(small::detokenize)),
         ("models", "/models", read(small::models)),

@@ -71,7 +71,7 @@ pub(super) async fn tokenize(
         let tokens = match fields.string("content")?.or(fields.string("prompt")?) {
             Some(text) => model.tokenizer.encode_text(text),
             None if fields.get("messages").is_some() => {
-                render(model, &chat::conversation(fields)?.request)?
+                render(model, "messages", &chat::conversation(fields)?.request)?
             }
             None => {
                 let message = "give content, prompt or messages";
@@ -127,7 +127,7 @@ pub(super) async fn control(
     ))
 }
 
-async fn on_body(
+pub(super) async fn on_body(
     app: Arc<App>,
     Payload(body): Payload,
     work: fn(&Model, &Fields<'_>) -> Result<Value, ApiError>,

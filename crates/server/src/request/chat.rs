@@ -1,16 +1,13 @@
 //! A chat request: read, checked, and ready to be rendered.
 
-use deltafin_text::chat::Request;
-use deltafin_text::reply::ReplyOptions;
-
 use super::common::{
     ALTERNATIVES_MAX, Chance, ignored, refuse_unsupported, sampling, stops, streaming, token_limit,
 };
+use super::conversation::{Chat, Conversation, Format, Tools};
 use super::effort::Thinking;
 use super::fields::Fields;
 use super::tools::{self, Names};
-use super::{Options, form, messages};
-use crate::guide::Form;
+use super::{Options, messages};
 use crate::http::ApiError;
 
 /// Members that mean something, or are checked. All others are named as ignored.
@@ -50,26 +47,6 @@ const KNOWN: &[&str] = &[
     "max_reasoning_tokens",
 ];
 
-/// What a chat asks for.
-#[derive(Debug)]
-pub(crate) struct Chat {
-    pub(crate) request: Request,
-    pub(crate) reply: ReplyOptions,
-    /// What the reply must look like, if that is not left to the model.
-    pub(crate) form: Option<Form>,
-    pub(crate) options: Options,
-}
-
-/// What is rendered, and what was understood on the way.
-#[derive(Debug)]
-pub(crate) struct Conversation {
-    pub(crate) request: Request,
-    thinking: Thinking,
-    tools: Names,
-    /// The one tool that must be called.
-    named: Option<String>,
-}
-
 /// Reads everything but the model's name, which the caller knows.
 pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Chat, ApiError> {
     refuse_unsupported(fields)?;
@@ -77,13 +54,7 @@ pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Chat, A
     let (stream, include_usage) = streaming(fields)?;
     let max_new =
         token_limit(fields, "max_completion_tokens")?.or(token_limit(fields, "max_tokens")?);
-    let Conversation { request, thinking, tools, named } = conversation(fields)?;
-    let reply = ReplyOptions {
-        stop: stops(fields)?,
-        parallel_tool_calls: fields.boolean("parallel_tool_calls")?.unwrap_or(true),
-        ..ReplyOptions::for_request(&request)
-    };
-    let form = form::of(&request, &tools, named.as_deref(), reply.parallel_tool_calls);
+    let parallel = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
     let options = Options {
         stream,
         include_usage,
@@ -92,30 +63,23 @@ pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Chat, A
         logprobs: logprobs(fields)?,
         reasoning_limit: reasoning_limit(fields)?,
         ignored: ignored(fields, KNOWN),
-        mapped_effort: thinking.effort.filter(|_| thinking.mapped),
+        mapped_effort: None,
     };
-    Ok(Chat { request, reply, form, options })
+    Ok(conversation(fields)?.ask(stops(fields, "stop")?, parallel, options))
 }
 
 /// Reads what is rendered.
 pub(crate) fn conversation(fields: &Fields<'_>) -> Result<Conversation, ApiError> {
     let thinking = Thinking::read(fields)?;
     let mut names = Names::default();
-    let tools = names.declare(fields.array("tools")?.unwrap_or_default(), "tools")?;
+    let rendered = names.declare(fields.array("tools")?.unwrap_or_default(), "tools")?;
     let messages = messages::read(fields, &mut names)?;
-    let tools::Choice { rendered, named } = tools::choice(fields, &names)?;
-    let request = Request {
-        tools,
-        tool_choice: rendered,
-        response_format: tools::response_format(fields)?,
-        thinking: thinking.effort.is_some(),
-        ..Request::new(messages)
+    let choice = tools::choice(fields, &names)?;
+    let format = Format {
+        wanted: tools::response_format(fields)?,
+        schema_path: "response_format.json_schema.schema",
     };
-    let request = match thinking.effort {
-        Some(effort) => request.with_effort(effort),
-        None => request,
-    };
-    Ok(Conversation { request, thinking, tools: names, named })
+    Ok(Conversation::new(messages, Tools { rendered, names, choice }, format, thinking))
 }
 
 /// How many alternatives are told beside each token, if any are.

@@ -82,23 +82,23 @@ fn within(fields: &Fields<'_>, name: &str, least: f64, most: f64) -> Result<Opti
     }
 }
 
-/// `stop`: one sequence or several.
-pub(crate) fn stops(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
-    let stops: Vec<String> = match fields.get("stop") {
+/// What ends an answer: one sequence or several.
+pub(crate) fn stops(fields: &Fields<'_>, name: &str) -> Result<Vec<String>, ApiError> {
+    let stops: Vec<String> = match fields.get(name) {
         None => Vec::new(),
         Some(Value::String(stop)) => vec![stop.clone()],
         Some(Value::Array(stops)) => {
             let read = |(at, stop): (usize, &Value)| {
                 let text = stop.as_str().map(str::to_owned);
-                text.ok_or_else(|| wrong_type(&format!("stop[{at}]"), "a string", stop))
+                text.ok_or_else(|| wrong_type(&format!("{name}[{at}]"), "a string", stop))
             };
             stops.iter().enumerate().map(read).collect::<Result<_, _>>()?
         }
-        Some(other) => return Err(wrong_type("stop", "a string or an array of strings", other)),
+        Some(other) => return Err(wrong_type(name, "a string or an array of strings", other)),
     };
     if stops.len() > STOPS_MAX || stops.iter().any(String::is_empty) {
-        let message = format!("stop takes up to {STOPS_MAX} sequences, none of them empty");
-        return Err(ApiError::value("stop", message));
+        let message = format!("{name} takes up to {STOPS_MAX} sequences, none of them empty");
+        return Err(ApiError::value(name, message));
     }
     Ok(stops)
 }

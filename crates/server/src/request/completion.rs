@@ -67,7 +67,7 @@ pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Complet
         ignored: ignored(fields, KNOWN),
         mapped_effort: None,
     };
-    Ok(Completion { prompt: prompt(fields)?, stop: stops(fields)?, options })
+    Ok(Completion { prompt: prompt(fields)?, stop: stops(fields, "stop")?, options })
 }
 
 /// How many alternatives are told beside each token, if any are.

@@ -109,3 +109,15 @@ fn effort_in(fields: Option<&Fields<'_>>, name: &str) -> Result<Said, ApiError> 
     };
     Ok(Said { on: None, effort: Some(word) })
 }
+
+/// How much, in the words of dialects that take `minimal` for little rather than for none.
+pub(super) fn graded(fields: &Fields<'_>, name: &str) -> Result<Option<Thinking>, ApiError> {
+    let said = match fields.string(name)?.map(str::trim) {
+        Some("minimal") => Some(Word::Level(Effort::Low, true)),
+        _ => effort_in(Some(fields), name)?.effort,
+    };
+    Ok(said.map(|word| match word {
+        Word::Off => Thinking { effort: None, mapped: false },
+        Word::Level(effort, mapped) => Thinking { effort: Some(effort), mapped },
+    }))
+}

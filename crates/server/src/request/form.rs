@@ -12,9 +12,10 @@ pub(crate) fn of(
     tools: &Names,
     named: Option<&str>,
     parallel: bool,
+    schema_path: &str,
 ) -> Option<Form> {
     let must = request.tool_choice == ToolChoice::Required;
-    let format = request.response_format.as_ref().map(wanted);
+    let format = request.response_format.as_ref().map(|format| wanted(format, schema_path));
     let may = request.tool_choice == ToolChoice::Auto && !tools.is_empty();
     let strict = may && tools.all().any(|tool| tool.is_strict);
     if !must && format.is_none() && !strict {
@@ -33,17 +34,11 @@ pub(crate) fn of(
     Some(Form { thinking: request.thinking, said, calls })
 }
 
-/// `response_format`, which was checked: an object is wanted, or what a schema describes.
-fn wanted(format: &Value) -> Said {
-    match format["json_schema"].get("schema") {
-        Some(schema) => Said::Json {
-            schema: schema.clone(),
-            path: "response_format.json_schema.schema".to_owned(),
-        },
-        None => {
-            Said::Json { schema: json!({ "type": "object" }), path: "response_format".to_owned() }
-        }
-    }
+/// A format, which was checked: an object is wanted, or what a schema describes.
+fn wanted(format: &Value, schema_path: &str) -> Said {
+    let schema = format["json_schema"].get("schema").cloned();
+    let schema = schema.unwrap_or_else(|| json!({ "type": "object" }));
+    Said::Json { schema, path: schema_path.to_owned() }
 }
 
 fn tool(declared: &Declared, must: bool) -> Tool {

@@ -1,9 +1,11 @@
 //! From a body's JSON to what is to be generated. Refuses early; ignores only what cannot change
 //! the answer, and says so.
 
+pub(crate) mod anthropic;
 pub(crate) mod chat;
 mod common;
 pub(crate) mod completion;
+mod conversation;
 mod effort;
 pub(crate) mod fields;
 mod form;
@@ -11,6 +13,7 @@ mod messages;
 mod tools;
 
 pub(crate) use common::Chance;
+pub(crate) use conversation::Chat;
 use deltafin_text::Effort;
 
 use crate::choice::Sampling;

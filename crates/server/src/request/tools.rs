@@ -47,6 +47,24 @@ impl Names {
         self.declared.iter()
     }
 
+    /// Something must be called.
+    pub(super) fn require_some(&self) -> Result<(), ApiError> {
+        if self.is_empty() {
+            let message = "tool_choice is required and there are no tools: declare one";
+            return Err(ApiError::value("tool_choice", message));
+        }
+        Ok(())
+    }
+
+    /// The tool that `path` names must be called.
+    pub(super) fn require(&self, name: &str, path: &str) -> Result<(), ApiError> {
+        if !self.names.contains(name) {
+            let message = format!("tool_choice names '{}', which no tool has", shown(name));
+            return Err(ApiError::value(path, message));
+        }
+        Ok(())
+    }
+
     /// Checks declarations and keeps them as they are: they are rendered, not interpreted.
     pub(crate) fn declare(&mut self, tools: &[Value], path: &str) -> Result<Vec<Value>, ApiError> {
         for (at, tool) in tools.iter().enumerate() {
@@ -76,20 +94,27 @@ impl Names {
         let name = function
             .string("name")?
             .ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
-        if !is_name(name) {
-            let rule = "a letter or _, then letters, digits, _ . -, 256 at most";
-            let message = format!("{path} is '{}': use {rule}", shown(name));
-            return Err(ApiError::value(&path, message));
-        }
-        if !self.names.insert(name.to_owned()) {
-            return Err(ApiError::value(&path, format!("{path}: '{name}' is declared twice")));
-        }
-        self.declared.push(Declared {
+        let declared = Declared {
             name: name.to_owned(),
             parameters: function.get("parameters").cloned(),
             path: function.path("parameters"),
             is_strict,
-        });
+        };
+        self.add(declared, &path)
+    }
+
+    /// A tool whose name stands at `path`.
+    pub(super) fn add(&mut self, tool: Declared, path: &str) -> Result<(), ApiError> {
+        let name = &tool.name;
+        if !is_name(name) {
+            let rule = "a letter or _, then letters, digits, _ . -, 256 at most";
+            let message = format!("{path} is '{}': use {rule}", shown(name));
+            return Err(ApiError::value(path, message));
+        }
+        if !self.names.insert(name.clone()) {
+            return Err(ApiError::value(path, format!("{path}: '{name}' is declared twice")));
+        }
+        self.declared.push(tool);
         Ok(())
     }
 }
@@ -123,9 +148,8 @@ pub(crate) fn choice(fields: &Fields<'_>, names: &Names) -> Result<Choice, ApiEr
         }
         Some(other) => return Err(wrong_type("tool_choice", "a string or an object", other)),
     };
-    if choice == ToolChoice::Required && names.is_empty() {
-        let message = "tool_choice is required and there are no tools: declare one";
-        return Err(ApiError::value("tool_choice", message));
+    if choice == ToolChoice::Required {
+        names.require_some()?;
     }
     Ok(Choice { rendered: choice, named })
 }
@@ -141,10 +165,7 @@ fn name(choice: &Fields<'_>, names: &Names) -> Result<String, ApiError> {
     };
     let name = function.map(|function| function.string("name")).transpose()?.flatten();
     let name = name.ok_or_else(|| ApiError::missing(path, format!("{path} is missing")))?;
-    if !names.names.contains(name) {
-        let message = format!("tool_choice names '{}', which no tool has", shown(name));
-        return Err(ApiError::value(path, message));
-    }
+    names.require(name, path)?;
     Ok(name.to_owned())
 }
 

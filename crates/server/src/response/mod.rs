@@ -2,6 +2,8 @@
 
 mod chat;
 mod logprobs;
+mod message;
+mod scribe;
 pub(crate) mod stream;
 mod text;
 
@@ -9,7 +11,11 @@ use deltafin_text::reply::Finish;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
+use crate::http::ApiError;
 use crate::sink::{Piece, Summary};
+use message::Blocks;
+pub(crate) use message::fault as message_fault;
+use scribe::{Scribe, data};
 
 /// What all documents of one reply share.
 #[derive(Clone, Debug)]
@@ -33,6 +39,7 @@ pub(crate) struct Shape {
 enum Kind {
     Chat { thinking: bool },
     Text,
+    Message,
 }
 
 impl Shape {
@@ -46,6 +53,11 @@ impl Shape {
         Shape { head, kind: Kind::Text }
     }
 
+    /// One of Anthropic's messages.
+    pub(crate) fn message(head: Head) -> Shape {
+        Shape { head, kind: Kind::Message }
+    }
+
     /// The name of the reply.
     pub(crate) fn id(&self) -> &str {
         &self.head.id
@@ -56,43 +68,27 @@ impl Shape {
         let (object, choice) = match self.kind {
             Kind::Chat { thinking } => ("chat.completion", chat::choice(app, summary, thinking)),
             Kind::Text => ("text_completion", text::choice(summary)),
+            Kind::Message => return message::whole(app, &self.head, summary),
         };
         let mut document = self.document(object, json!([choice]));
         document.insert("usage".to_owned(), self.usage(summary));
         Value::Object(document)
     }
 
-    /// The chunk that opens a stream.
-    pub(crate) fn opening(&self) -> Option<Value> {
+    /// A failure, where the status was sent before it struck.
+    pub(crate) fn fault(&self, error: &ApiError) -> Value {
         match self.kind {
-            Kind::Chat { .. } => Some(self.chunk(chat::opening())),
-            Kind::Text => None,
+            Kind::Chat { .. } | Kind::Text => error.document(),
+            Kind::Message => message::fault(error),
         }
     }
 
-    /// The chunks that a piece of the reply becomes.
-    pub(crate) fn pieces(&self, app: &App, piece: &Piece) -> Vec<Value> {
-        let choices = match self.kind {
-            Kind::Chat { .. } => chat::pieces(app, piece),
-            Kind::Text => text::pieces(piece),
-        };
-        choices.into_iter().map(|choice| self.chunk(choice)).collect()
-    }
-
-    /// The chunks at the end.
-    pub(crate) fn closing(&self, summary: &Summary) -> Vec<Value> {
-        let usage = self.usage(summary);
-        let choice = match self.kind {
-            Kind::Chat { .. } => chat::closing(summary, &usage),
-            Kind::Text => text::closing(summary),
-        };
-        let mut chunks = vec![self.chunk(choice)];
-        if self.head.include_usage {
-            let mut last = self.document(self.chunk_object(), json!([]));
-            last.insert("usage".to_owned(), usage);
-            chunks.push(Value::Object(last));
+    /// Who writes the reply as a stream.
+    pub(crate) fn scribe(self) -> Box<dyn Scribe> {
+        match self.kind {
+            Kind::Chat { .. } | Kind::Text => Box::new(self),
+            Kind::Message => Box::new(Blocks::new(self.head)),
         }
-        chunks
     }
 
     fn chunk(&self, choice: Value) -> Value {
@@ -102,7 +98,7 @@ impl Shape {
     fn chunk_object(&self) -> &'static str {
         match self.kind {
             Kind::Chat { .. } => "chat.completion.chunk",
-            Kind::Text => "text_completion",
+            _ => "text_completion",
         }
     }
 
@@ -132,6 +128,48 @@ impl Shape {
             "prompt_tokens_details": { "cached_tokens": summary.cached.min(prompt) },
             "completion_tokens_details": { "reasoning_tokens": summary.reasoning_tokens },
         })
+    }
+}
+
+/// Chats and completions: chunks without names.
+impl Scribe for Shape {
+    fn opening(&mut self) -> Vec<String> {
+        match self.kind {
+            Kind::Chat { .. } => vec![data(&self.chunk(chat::opening()))],
+            _ => Vec::new(),
+        }
+    }
+
+    fn piece(&mut self, app: &App, piece: &Piece) -> Vec<String> {
+        let choices = match self.kind {
+            Kind::Chat { .. } => chat::pieces(app, piece),
+            _ => text::pieces(piece),
+        };
+        choices.into_iter().map(|choice| data(&self.chunk(choice))).collect()
+    }
+
+    fn closing(&mut self, _: &App, summary: &Summary) -> Vec<String> {
+        let usage = self.usage(summary);
+        let choice = match self.kind {
+            Kind::Chat { .. } => chat::closing(summary, &usage),
+            _ => text::closing(summary),
+        };
+        let mut events = vec![data(&self.chunk(choice))];
+        if self.head.include_usage {
+            let mut last = self.document(self.chunk_object(), json!([]));
+            last.insert("usage".to_owned(), usage);
+            events.push(data(&Value::Object(last)));
+        }
+        events.push("data: [DONE]\n\n".to_owned());
+        events
+    }
+
+    fn sign_of_life(&mut self, status: &str) -> String {
+        format!(": {status}\n\n")
+    }
+
+    fn fault(&mut self, error: &ApiError) -> Vec<String> {
+        vec![data(&error.document())]
     }
 }
 

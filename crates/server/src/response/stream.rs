@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::Shape;
+use super::scribe::Scribe;
 use crate::app::App;
 use crate::generation::{Generation, Step};
 
@@ -29,48 +28,49 @@ pub(crate) struct Out {
 struct Gone;
 
 /// Sends a generation to its end. When the client goes, the generation goes with it.
-pub(crate) async fn run(mut generation: Generation, shape: Shape, app: Arc<App>, out: Out) {
-    let _ = tell(&mut generation, &shape, &app, &out).await;
+pub(crate) async fn run(
+    mut generation: Generation,
+    mut scribe: Box<dyn Scribe>,
+    app: Arc<App>,
+    out: Out,
+) {
+    let _ = tell(&mut generation, scribe.as_mut(), &app, &out).await;
 }
 
 async fn tell(
     generation: &mut Generation,
-    shape: &Shape,
+    scribe: &mut dyn Scribe,
     app: &App,
     out: &Out,
 ) -> Result<(), Gone> {
-    if let Some(opening) = shape.opening() {
-        out.event(&opening).await?;
-    }
+    out.send_all(scribe.opening()).await?;
     loop {
         let step = tokio::select! {
             step = generation.next() => step,
             () = out.pieces.closed() => return Err(Gone),
             () = sleep(out.ping), if !out.ping.is_zero() => {
-                out.send(format!(": {}\n\n", generation.status())).await?;
+                out.send(scribe.sign_of_life(&generation.status())).await?;
                 continue;
             }
         };
         match step {
             Step::Pieces(pieces) => {
-                for piece in pieces.iter().flat_map(|piece| shape.pieces(app, piece)) {
-                    out.event(&piece).await?;
+                for piece in pieces.iter() {
+                    out.send_all(scribe.piece(app, piece)).await?;
                 }
             }
-            Step::Ended(summary) => {
-                for piece in shape.closing(&summary) {
-                    out.event(&piece).await?;
-                }
-                return out.send("data: [DONE]\n\n".to_owned()).await;
-            }
-            Step::Failed(error) => return out.event(&error.document()).await,
+            Step::Ended(summary) => return out.send_all(scribe.closing(app, &summary)).await,
+            Step::Failed(error) => return out.send_all(scribe.fault(&error)).await,
         }
     }
 }
 
 impl Out {
-    async fn event(&self, document: &Value) -> Result<(), Gone> {
-        self.send(format!("data: {document}\n\n")).await
+    async fn send_all(&self, events: Vec<String>) -> Result<(), Gone> {
+        for event in events {
+            self.send(event).await?;
+        }
+        Ok(())
     }
 
     async fn send(&self, text: String) -> Result<(), Gone> {

@@ -4,6 +4,7 @@ mod choice;
 mod demo;
 mod guided;
 mod leaving;
+mod messages;
 mod page;
 mod queue;
 mod refusal;

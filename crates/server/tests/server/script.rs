@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,8 @@ pub(crate) struct Log {
     pub(crate) ids: AtomicUsize,
     pub(crate) busy: AtomicBool,
     pub(crate) broken_off: AtomicBool,
+    /// The last prompt.
+    pub(crate) prompt: Mutex<Vec<u32>>,
 }
 
 struct Scripted {
@@ -133,6 +135,7 @@ impl Backend for Scripted {
     fn submit(&self, job: Job) {
         let (acts, log) = (self.acts.clone(), self.log.clone());
         log.jobs.fetch_add(1, Ordering::SeqCst);
+        log.prompt.lock().expect("whole").clone_from(&job.prompt);
         assert!(!log.busy.swap(true, Ordering::SeqCst), "two jobs at a time");
         std::thread::spawn(move || play(job, &acts, &log));
     }

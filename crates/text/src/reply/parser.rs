@@ -91,6 +91,12 @@ impl Parser {
         self.finish.is_some()
     }
 
+    /// The stop sequence that ended the answer, if one did.
+    #[must_use]
+    pub fn stop_sequence(&self) -> Option<&str> {
+        self.stops.found()
+    }
+
     /// Whether the message ended by itself: it was closed, or its end token came.
     #[must_use]
     pub fn message_ended(&self) -> bool {

@@ -9,12 +9,13 @@
 pub(super) struct StopMatcher {
     sequences: Vec<Sequence>,
     held: String,
+    found: Option<usize>,
 }
 
 impl StopMatcher {
     pub(super) fn new(stops: &[String]) -> Self {
         let sequences = stops.iter().filter(|stop| !stop.is_empty()).map(|s| Sequence::new(s));
-        Self { sequences: sequences.collect(), held: String::new() }
+        Self { sequences: sequences.collect(), held: String::new(), found: None }
     }
 
     /// The text that may be published, and whether a sequence was found behind it.
@@ -22,8 +23,9 @@ impl StopMatcher {
         let before = self.held.len();
         self.held.push_str(text);
         for (at, byte) in text.bytes().enumerate() {
-            if let Some(length) = self.advance(byte) {
-                self.held.truncate(before + at + 1 - length);
+            self.found = self.advance(byte);
+            if let Some(found) = self.found {
+                self.held.truncate(before + at + 1 - self.sequences[found].bytes.len());
                 return (self.flush(), true);
             }
         }
@@ -38,9 +40,16 @@ impl StopMatcher {
         std::mem::take(&mut self.held)
     }
 
-    /// The length of the longest sequence that this byte completes.
+    /// The sequence that was found.
+    pub(super) fn found(&self) -> Option<&str> {
+        std::str::from_utf8(&self.sequences[self.found?].bytes).ok()
+    }
+
+    /// The longest sequence that this byte completes.
     fn advance(&mut self, byte: u8) -> Option<usize> {
-        self.sequences.iter_mut().filter_map(|sequence| sequence.advance(byte)).max()
+        let lengths = self.sequences.iter_mut().map(|sequence| sequence.advance(byte));
+        let complete = lengths.enumerate().filter_map(|(at, length)| length.map(|l| (l, at)));
+        complete.max().map(|(_, at)| at)
     }
 }
 
@@ -102,7 +111,14 @@ mod tests {
         assert_eq!(stops.push("alpha ST"), ("alpha ".to_owned(), false));
         assert_eq!(stops.push("AY S"), ("STAY ".to_owned(), false));
         assert_eq!(stops.push("TOP beta"), (String::new(), true));
+        assert_eq!(stops.found(), Some("STOP"));
         assert_eq!(matcher(&[]).push("x"), ("x".to_owned(), false));
+    }
+
+    #[test]
+    fn of_two_that_end_together_the_longer_is_named() {
+        let mut stops = matcher(&["b", "ab", "c"]);
+        assert_eq!((stops.push("xab"), stops.found()), (("x".to_owned(), true), Some("ab")));
     }
 
     proptest! {

@@ -1,0 +1,176 @@
+//! `system` and `messages`: turns of blocks into the messages that are rendered.
+
+use deltafin_text::chat::{Content, Message, Part, ToolCall};
+use serde_json::Value;
+
+use super::super::fields::{Fields, shown, wrong_type};
+use super::required;
+use crate::http::ApiError;
+
+/// How an agent begins its instructions with an account of the request itself. It differs each time, means
+/// nothing to the model, and would leave nothing of the last turn's state to go on with.
+const ACCOUNT: &str = "x-anthropic-billing-header:";
+
+/// A part of a turn.
+enum Block {
+    Text(String),
+    Thinking(String),
+    Call(ToolCall),
+    /// What a call gave.
+    Result(Message),
+    /// Sealed: nothing that could be read here.
+    Sealed,
+}
+
+/// The instructions, if there are any, and all turns.
+pub(super) fn messages(fields: &Fields<'_>) -> Result<Vec<Message>, ApiError> {
+    let given = fields
+        .array("messages")?
+        .filter(|messages| !messages.is_empty())
+        .ok_or_else(|| ApiError::missing("messages", "messages must have at least one message"))?;
+    let mut out = Vec::with_capacity(given.len() + 1);
+    out.extend(instructions(fields, "system")?);
+    for (at, value) in given.iter().enumerate() {
+        turn(&Fields::of(value, format!("messages[{at}]"))?, &mut out)?;
+    }
+    Ok(out)
+}
+
+fn instructions(fields: &Fields<'_>, name: &str) -> Result<Option<Message>, ApiError> {
+    let text = text(fields, name)?.into_iter().map(|text| match text.strip_prefix(ACCOUNT) {
+        Some(account) => account.split_once('\n').map_or("", |(_, rest)| rest).to_owned(),
+        None => text,
+    });
+    let parts: Vec<Part> = text.filter(|text| !text.is_empty()).map(Part::Text).collect();
+    Ok((!parts.is_empty()).then(|| Message::system(Content(parts))))
+}
+
+fn turn(fields: &Fields<'_>, out: &mut Vec<Message>) -> Result<(), ApiError> {
+    match required(fields, "role")? {
+        "user" => user(fields, out),
+        "assistant" => {
+            out.push(assistant(fields)?);
+            Ok(())
+        }
+        "system" => {
+            out.extend(instructions(fields, "content")?);
+            Ok(())
+        }
+        role => {
+            let path = fields.path("role");
+            let message = format!("{path} is '{}': use user, assistant or system", shown(role));
+            Err(ApiError::value(&path, message))
+        }
+    }
+}
+
+/// Results of calls are messages of their own.
+fn user(fields: &Fields<'_>, out: &mut Vec<Message>) -> Result<(), ApiError> {
+    let blocks = blocks(fields, "content")?;
+    let is_empty = blocks.is_empty();
+    let mut said = Vec::new();
+    for block in blocks {
+        match block {
+            Block::Text(text) => said.push(Part::Text(text)),
+            Block::Result(result) => {
+                if !said.is_empty() {
+                    out.push(Message::user(Content(std::mem::take(&mut said))));
+                }
+                out.push(result);
+            }
+            _ => return Err(misplaced(fields, "a user's message has text and tool_result")),
+        }
+    }
+    if !said.is_empty() || is_empty {
+        out.push(Message::user(Content(said)));
+    }
+    Ok(())
+}
+
+fn assistant(fields: &Fields<'_>) -> Result<Message, ApiError> {
+    let mut message = Message::assistant(Content::default());
+    for block in blocks(fields, "content")? {
+        match block {
+            Block::Text(text) => message.content.0.push(Part::Text(text)),
+            Block::Thinking(text) => message.reasoning_content += &text,
+            Block::Call(call) => message.tool_calls.push(call),
+            Block::Sealed => {}
+            Block::Result(_) => {
+                return Err(misplaced(fields, "tool_result stands in a user's message"));
+            }
+        }
+    }
+    Ok(message)
+}
+
+fn misplaced(fields: &Fields<'_>, rule: &str) -> ApiError {
+    let path = fields.path("content");
+    ApiError::value(&path, format!("{path}: {rule}"))
+}
+
+/// A string, or blocks; nothing where the member is missing.
+fn blocks(fields: &Fields<'_>, name: &str) -> Result<Vec<Block>, ApiError> {
+    let path = fields.path(name);
+    match fields.get(name) {
+        None => Ok(Vec::new()),
+        Some(Value::String(text)) => Ok(vec![Block::Text(text.clone())]),
+        Some(Value::Array(blocks)) => {
+            let read =
+                |(at, value): (usize, &Value)| block(&Fields::of(value, format!("{path}[{at}]"))?);
+            blocks.iter().enumerate().map(read).collect()
+        }
+        Some(other) => Err(wrong_type(&path, "a string or an array of blocks", other)),
+    }
+}
+
+/// Where nothing but text may stand.
+fn text(fields: &Fields<'_>, name: &str) -> Result<Vec<String>, ApiError> {
+    let read = |block| match block {
+        Block::Text(text) => Ok(text),
+        _ => {
+            let path = fields.path(name);
+            Err(ApiError::content(&path, format!("{path} takes text blocks only")))
+        }
+    };
+    blocks(fields, name)?.into_iter().map(read).collect()
+}
+
+fn block(fields: &Fields<'_>) -> Result<Block, ApiError> {
+    Ok(match required(fields, "type")? {
+        "text" => Block::Text(required(fields, "text")?.to_owned()),
+        "thinking" => Block::Thinking(required(fields, "thinking")?.to_owned()),
+        "redacted_thinking" => Block::Sealed,
+        "tool_use" => Block::Call(call(fields)?),
+        "tool_result" => Block::Result(result(fields)?),
+        kind => {
+            let path = fields.path("type");
+            let message = format!("{path} is '{}': this model reads text only", shown(kind));
+            return Err(ApiError::content(&path, message));
+        }
+    })
+}
+
+fn call(fields: &Fields<'_>) -> Result<ToolCall, ApiError> {
+    let path = fields.path("name");
+    let name = required(fields, "name")?;
+    if name.is_empty() {
+        return Err(ApiError::value(&path, format!("{path} is empty: name the tool")));
+    }
+    fields.object("input")?;
+    let arguments = fields.get("input").cloned().unwrap_or_default();
+    let id = Some(required(fields, "id")?.to_owned());
+    Ok(ToolCall { id, name: name.to_owned(), arguments })
+}
+
+fn result(fields: &Fields<'_>) -> Result<Message, ApiError> {
+    let id = required(fields, "tool_use_id")?;
+    let failed = fields.boolean("is_error")?.unwrap_or(false);
+    let mut texts = text(fields, "content")?;
+    if failed {
+        match texts.first_mut() {
+            Some(first) => first.insert_str(0, "Error: "),
+            None => texts.push("Error".to_owned()),
+        }
+    }
+    Ok(Message::tool(id, Content(texts.into_iter().map(Part::Text).collect())))
+}
