@@ -51,6 +51,8 @@ pub struct Demand {
     pub fixed: u64,
     /// The state of one sequence, every position in use.
     pub state: u64,
+    /// States of earlier sequences, to go on from; none unless somebody asks for them.
+    pub snapshots: u64,
     /// The buffers of a pass, by its rows.
     pub workspace: Workspace,
     /// Prompt rows asked for; at least one.
@@ -81,6 +83,7 @@ impl Demand {
         Demand {
             fixed: fixed(spec, usage.threads),
             state: state(spec, usage.context),
+            snapshots: 0,
             workspace: Workspace::of(spec),
             chunk: usage.chunk.clamp(1, usage.context.max(1)),
             spine,

@@ -6,7 +6,7 @@
 //! Memory is spent in this order, each step whole before the next begins:
 //!
 //! ```text
-//! floor     fixed needs, state, a pass of one row, two expert slabs, the largest spine unit
+//! floor     fixed needs, state, snapshots, a pass of one row, two expert slabs, the largest spine unit
 //! chunk     rows of a pass, up to one block
 //! slabs     two tokens' worth of one layer, so that a layer is read while another is computed
 //! chunk     rows of a pass, up to those asked for
@@ -41,6 +41,8 @@ pub struct Plan {
     pub fixed: u64,
     /// The state of one sequence.
     pub state: u64,
+    /// States of earlier sequences, to go on from.
+    pub snapshots: u64,
     /// The buffers of a pass of [`Plan::chunk_rows`] rows.
     pub workspace: u64,
     /// Prompt rows of one pass.
@@ -136,7 +138,7 @@ impl Plan {
         let spine = demand.spine.iter().fold(0u64, |sum, room| sum.saturating_add(*room));
         let experts = demand.expert.saturating_mul(demand.experts as u64);
         let workspace = demand.workspace.bytes(demand.chunk);
-        [demand.fixed, demand.state, workspace, spine, experts]
+        [demand.fixed, demand.state, demand.snapshots, workspace, spine, experts]
             .into_iter()
             .fold(0, u64::saturating_add)
     }
@@ -144,7 +146,7 @@ impl Plan {
     /// What the plan takes; never more than [`Plan::budget`].
     pub fn bytes(&self) -> u64 {
         let slabs = self.expert_room.saturating_mul(self.expert_slabs as u64);
-        [self.fixed, self.state, self.workspace, slabs]
+        [self.fixed, self.state, self.snapshots, self.workspace, slabs]
             .into_iter()
             .chain([self.spine_resident_bytes, self.spine_stream_bytes])
             .fold(0, u64::saturating_add)
@@ -185,6 +187,7 @@ impl Plan {
             budget,
             fixed: demand.fixed,
             state: demand.state,
+            snapshots: demand.snapshots,
             workspace: demand.workspace.bytes(1),
             chunk_rows: 1,
             expert_room: demand.expert,

@@ -12,6 +12,9 @@ impl fmt::Display for Plan {
         line("memory budget", self.budget, "the most this process will have resident".into())?;
         line("  fixed", self.fixed, "program, catalog, tokenizer".into())?;
         line("  state", self.state, "of one conversation at its longest".into())?;
+        if self.snapshots > 0 {
+            line("  snapshots", self.snapshots, "of earlier conversations, to go on from".into())?;
+        }
         line(
             "  workspace",
             self.workspace,

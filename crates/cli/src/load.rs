@@ -233,6 +233,7 @@ fn options(args: &EngineArgs) -> EngineOptions {
         chunk: args.chunk(),
         context: args.context(),
         memory: args.memory(),
+        snapshots: args.snapshots(),
         io: args.io(),
         prefetch: args.prefetch(),
         slabs: args.slabs(),

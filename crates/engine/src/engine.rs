@@ -5,12 +5,13 @@ use crate::options::{
 };
 use crate::residency;
 use crate::weights::StreamedWeights;
-use crate::{EngineError, Session};
+use crate::{EngineError, Session, SnapshotMemory};
 use deltafin_budget::{Plan, Usage};
 use deltafin_checkpoint::Recipe;
 use deltafin_kernels::{Isa, IsaKind, Kernels};
 use deltafin_model::{Forward, State, Weights};
 use deltafin_pool::Pool;
+use deltafin_snapshot::{FolderOptions, Origin, Shape, Snapshots, Writes};
 use deltafin_spec::ModelSpec;
 use deltafin_store::Checkpoint;
 use deltafin_stream::Layout;
@@ -29,6 +30,7 @@ pub struct Engine<W = StreamedWeights> {
     context: usize,
     plan: Option<Plan>,
     turn: Mutex<()>,
+    snapshots: Mutex<Snapshots>,
 }
 
 impl Engine {
@@ -39,7 +41,9 @@ impl Engine {
         let settled = settle(&spec, &options, Some(budget))?;
         let Settled { threads, context, chunk, .. } = settled;
         let usage = Usage { context, chunk, threads };
-        let plan = residency::plan(&checkpoint.catalog, usage, budget)?;
+        let mut demand = residency::demand(&checkpoint.catalog, usage);
+        demand.snapshots = residency::snapshots(&spec, options.snapshots, &demand, budget)?;
+        let plan = residency::plan(&demand, budget)?;
         let layout = residency::layout(&spec, &plan, &options);
         let (stop_ids, recipe) = (checkpoint.stop_ids(), checkpoint.recipe());
         let weights = StreamedWeights::open(checkpoint, layout, options.io)?;
@@ -47,9 +51,26 @@ impl Engine {
             weights.give_way();
         }
         let chunk = plan.chunk_rows;
-        let mut engine = Engine::settled(spec, weights, stop_ids, Settled { chunk, ..settled });
+        let settled = Settled { chunk, snapshots: plan.snapshots, ..settled };
+        let mut engine = Engine::settled(spec, weights, stop_ids, settled);
         engine.plan = Some(plan);
         Ok(engine.with_recipe(recipe))
+    }
+
+    /// Keeps snapshots in a folder, too, and goes on from those that earlier runs left there. Of other weights or
+    /// another recipe none is gone on from. `note` hears of damaged ones, which are dropped, and of
+    /// failures. Nothing is written where there is no memory for snapshots.
+    ///
+    /// # Errors
+    /// When the checkpoint cannot be read, or the system has no thread left.
+    pub fn keep_snapshots_in(
+        &self,
+        folder: FolderOptions,
+        note: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<(), EngineError> {
+        let origin = Origin { identity: self.weights.identity()?, recipe: self.recipe };
+        let kept = self.snapshots().keep_in(folder, origin, Box::new(note));
+        kept.map_err(EngineError::SnapshotThread)
     }
 
     /// Where the weights are once all have been used: the word for statistics.
@@ -74,10 +95,11 @@ impl<W: Weights> Engine<W> {
     }
 
     fn settled(spec: ModelSpec, weights: W, stop_ids: Vec<u32>, settled: Settled) -> Engine<W> {
-        let Settled { isa, threads, context, chunk } = settled;
+        let Settled { isa, threads, context, chunk, snapshots } = settled;
         let kernels = Kernels::new(isa, Arc::new(Pool::new(threads)));
+        let snapshots = Mutex::new(Snapshots::new(Shape::of(&spec), snapshots));
         let (recipe, plan, turn) = (Recipe::Bf16, None, Mutex::default());
-        Engine { spec, kernels, weights, recipe, stop_ids, chunk, context, plan, turn }
+        Engine { spec, kernels, weights, recipe, stop_ids, chunk, context, plan, turn, snapshots }
     }
 
     /// The same engine, told that its weights' spine has this recipe.
@@ -141,6 +163,22 @@ impl<W: Weights> Engine<W> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What earlier sequences left behind, for all sessions. A holder that panicked has left it whole: each
+    /// snapshot is added in one step.
+    pub(crate) fn snapshots(&self) -> MutexGuard<'_, Snapshots> {
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Snapshots that are still to be written; nothing where none are.
+    pub fn snapshot_writes(&self) -> Option<Writes> {
+        self.snapshots().writes()
+    }
+
+    /// The most bytes that snapshots take in memory.
+    pub fn snapshot_memory(&self) -> u64 {
+        self.snapshots().budget()
+    }
+
     pub(crate) fn forward(&self) -> Forward<'_, W> {
         Forward { spec: &self.spec, kernels: &self.kernels, weights: &self.weights }
     }
@@ -152,6 +190,7 @@ struct Settled {
     threads: usize,
     context: usize,
     chunk: usize,
+    snapshots: u64,
 }
 
 /// `budget`: the bytes that may be resident, where that is known.
@@ -168,7 +207,11 @@ fn settle(
     };
     let context = context_of(spec, options.context, budget)?;
     let chunk = options.chunk.map_or(DEFAULT_CHUNK, NonZeroUsize::get).min(context);
-    Ok(Settled { isa, threads, context, chunk })
+    let snapshots = match options.snapshots {
+        SnapshotMemory::Bytes(bytes) => bytes,
+        SnapshotMemory::None | SnapshotMemory::Auto => 0,
+    };
+    Ok(Settled { isa, threads, context, chunk, snapshots })
 }
 
 fn context_of(

@@ -4,9 +4,11 @@ use crate::options::MOST_THREADS;
 use deltafin_budget::BudgetError;
 use deltafin_kernels::UnsupportedIsa;
 use deltafin_model::StepError;
+use deltafin_store::StoreError;
 use deltafin_stream::StreamError;
 use std::error::Error;
 use std::fmt;
+use std::io;
 
 /// Why the engine refused or stopped. The session it happened in is empty afterwards.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,22 @@ pub enum EngineError {
     /// There is no division of memory that works.
     #[error(transparent)]
     Budget(#[from] BudgetError),
+    /// The memory for snapshots holds not one.
+    #[error(
+        "--snapshot-memory {asked} holds no snapshot of this model: give {least} or more, or 0"
+    )]
+    SnapshotMemory {
+        /// Bytes asked for.
+        asked: u64,
+        /// The least that holds one.
+        least: u64,
+    },
+    /// Snapshots cannot be kept on a drive.
+    #[error("cannot start the thread that writes snapshots")]
+    SnapshotThread(#[source] io::Error),
+    /// The checkpoint cannot be told from others.
+    #[error(transparent)]
+    Identity(#[from] StoreError),
     /// Nothing to start from.
     #[error("the prompt is empty: give at least one token")]
     EmptyPrompt,

@@ -11,6 +11,7 @@ mod generate;
 mod observe;
 mod options;
 mod residency;
+mod resume;
 mod session;
 mod weights;
 
@@ -18,6 +19,7 @@ pub use deltafin_budget::{Plan, peak_resident_bytes};
 pub use deltafin_checkpoint::Recipe;
 pub use deltafin_kernels::IsaKind;
 pub use deltafin_model::{Observer, Part, Silent, Tap};
+pub use deltafin_snapshot::{FolderOptions, Mark, Writes};
 pub use deltafin_spec::{LayerId, ModelSpec};
 pub use deltafin_store::drive::IoMode;
 pub use deltafin_stream::{Counters, Layout, Phase, Prefetch, Stream, StreamError, Use};
@@ -28,7 +30,7 @@ pub use observe::{
     Critical, DriveUse, PhaseReport, Profile, ProfileReport, RouteLines, Section, Several, Times,
     Trace,
 };
-pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS};
+pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS, SnapshotMemory};
 pub use residency::demand;
 pub use session::{Flow, Progress, Session};
 pub use weights::{StreamedWeights, learned_in};

@@ -21,6 +21,18 @@ pub(crate) const CONTEXT_SHARE: u64 = 8;
 /// Positions that a session has room for even when memory is short, unless it is asked for fewer.
 pub(crate) const LEAST_CONTEXT: usize = 4096;
 
+/// Memory for the states of earlier sequences, to go on from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SnapshotMemory {
+    /// None: one sequence and no more.
+    #[default]
+    None,
+    /// A part of the memory, if it holds one of them.
+    Auto,
+    /// So many bytes.
+    Bytes(u64),
+}
+
 /// Settings; `None` means "choose for this machine".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
@@ -35,6 +47,8 @@ pub struct EngineOptions {
     pub context: Option<NonZeroUsize>,
     /// The most bytes that may ever be resident; by default what the machine has to spare.
     pub memory: Option<u64>,
+    /// How much of that is for the states of earlier sequences.
+    pub snapshots: SnapshotMemory,
     /// How drives are read.
     pub io: IoMode,
     /// What is read before it is asked for.
@@ -53,6 +67,7 @@ impl Default for EngineOptions {
             chunk: None,
             context: None,
             memory: None,
+            snapshots: SnapshotMemory::None,
             io: IoMode::Auto,
             prefetch: Prefetch::Auto,
             slabs: None,

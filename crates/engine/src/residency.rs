@@ -1,10 +1,18 @@
 //! From a memory budget to a division of memory.
 
-use crate::{EngineError, EngineOptions};
+use crate::{EngineError, EngineOptions, SnapshotMemory};
 use deltafin_budget::{BudgetError, Demand, Limits, Plan, Usage};
 use deltafin_checkpoint::Catalog;
+use deltafin_snapshot::{Shape, Snapshots};
 use deltafin_spec::ModelSpec;
 use deltafin_stream::{Layout, expert_room, unit_rooms};
+
+/// The part of the memory that is for snapshots unless somebody says more or less: they save the minutes
+/// to hours of a prompt, and a sixteenth of the spine costs each token little.
+const SNAPSHOT_SHARE: u64 = 16;
+/// More than so many short conversations, or this many bytes, are kept only when asked for.
+const MOST_SNAPSHOTS: u64 = 16;
+const MOST_SNAPSHOT_BYTES: u64 = 256 << 20;
 
 /// The bytes that may be resident: what was asked for, or what the machine has to spare.
 ///
@@ -27,12 +35,41 @@ pub fn demand(catalog: &Catalog, usage: Usage) -> Demand {
     Demand::new(catalog.spec(), units, expert_room(catalog) as u64, usage)
 }
 
-/// How `budget` is spent on a checkpoint.
+/// The bytes of a budget that are for snapshots, where `demand` asks for all else.
+///
+/// # Errors
+/// When so few were asked for that they hold none.
+pub(crate) fn snapshots(
+    spec: &ModelSpec,
+    asked: SnapshotMemory,
+    demand: &Demand,
+    budget: u64,
+) -> Result<u64, EngineError> {
+    let shape = Shape::of(spec);
+    let least = Snapshots::least(shape);
+    match asked {
+        SnapshotMemory::None | SnapshotMemory::Bytes(0) => Ok(0),
+        SnapshotMemory::Bytes(asked) if asked < least => {
+            Err(EngineError::SnapshotMemory { asked, least })
+        }
+        SnapshotMemory::Bytes(asked) => Ok(asked),
+        SnapshotMemory::Auto => {
+            let most = (MOST_SNAPSHOTS * least).max(MOST_SNAPSHOT_BYTES);
+            let share = (budget / SNAPSHOT_SHARE).min(most);
+            // One at all is worth twice the share: without it every other conversation starts over.
+            let one = if least <= 2 * share { least } else { 0 };
+            let spare = budget.saturating_sub(Plan::smallest(demand));
+            Ok(if least <= spare { share.max(one).min(spare) } else { 0 })
+        }
+    }
+}
+
+/// How `budget` is spent on what is asked of it.
 ///
 /// # Errors
 /// When the smallest plan takes more.
-pub(crate) fn plan(catalog: &Catalog, usage: Usage, budget: u64) -> Result<Plan, EngineError> {
-    Ok(Plan::make(&demand(catalog, usage), budget).map_err(BudgetError::from)?)
+pub(crate) fn plan(demand: &Demand, budget: u64) -> Result<Plan, EngineError> {
+    Ok(Plan::make(demand, budget).map_err(BudgetError::from)?)
 }
 
 /// The plan as the stream takes it.

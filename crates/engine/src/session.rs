@@ -4,6 +4,7 @@ use crate::generate::most_likely;
 use crate::observe::Both;
 use crate::{Engine, EngineError, StreamedWeights};
 use deltafin_model::{Lease, Observer, Part, Silent, State, StepError, Weights, Workspace};
+use deltafin_snapshot::Mark;
 use deltafin_spec::LayerId;
 use std::ops::ControlFlow;
 
@@ -33,12 +34,14 @@ pub enum Flow {
 
 /// One sequence: its ids, its state, and the logits after its last id.
 pub struct Session<'e, W: Weights = StreamedWeights> {
-    engine: &'e Engine<W>,
-    state: State,
+    pub(crate) engine: &'e Engine<W>,
+    pub(crate) state: State,
     workspace: Workspace,
-    ids: Vec<u32>,
-    logits: Vec<f32>,
+    pub(crate) ids: Vec<u32>,
+    pub(crate) logits: Vec<f32>,
     watcher: Box<dyn Observer + 'e>,
+    /// Positions to keep snapshots of: those asked for, while a prompt is taken in those chosen.
+    pub(crate) marks: Vec<Mark>,
 }
 
 /// Logits of this many rows are computed at once when all rows are wanted.
@@ -84,15 +87,6 @@ impl<'e, W: Weights> Session<'e, W> {
         self.logits.clear();
     }
 
-    /// Prepares for a sequence that begins with `ids`: keeps the state when `ids` strictly continues
-    /// the ids in it, else forgets it. Returns how many of `ids` are already taken in.
-    pub fn reuse(&mut self, ids: &[u32]) -> usize {
-        if !(ids.len() > self.ids.len() && ids.starts_with(&self.ids)) {
-            self.reset();
-        }
-        self.ids.len()
-    }
-
     /// Takes in `ids`, in passes of at most the engine's chunk. `progress` is asked before each
     /// layer of each pass; `Break` stops there and empties the session, for a pass cannot be undone.
     pub fn prefill(
@@ -101,6 +95,17 @@ impl<'e, W: Weights> Session<'e, W> {
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Flow, EngineError> {
         self.check_room(ids.len())?;
+        self.begin_marks(ids);
+        let flow = self.take_in(ids, progress);
+        self.end_marks();
+        flow
+    }
+
+    fn take_in(
+        &mut self,
+        ids: &[u32],
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Flow, EngineError> {
         let layers = self.engine.spec().layers.len();
         let (mut rows_done, rows_total) = (0, ids.len());
         for piece in ids.chunks(self.engine.chunk()) {
@@ -115,6 +120,7 @@ impl<'e, W: Weights> Session<'e, W> {
                 return Ok(Flow::Interrupted);
             }
             rows_done += rows_running;
+            self.keep_marked();
         }
         let last = self.last_logits();
         self.settle(last)?;
@@ -181,6 +187,7 @@ impl<'e, W: Weights> Session<'e, W> {
             ids: Vec::with_capacity(engine.context()),
             logits: Vec::with_capacity(engine.spec().vocab),
             watcher: Box::new(Silent),
+            marks: Vec::new(),
         }
     }
 

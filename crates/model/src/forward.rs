@@ -144,7 +144,12 @@ impl<W: Weights> Forward<'_, W> {
             push_block(ws, rows * hidden);
         }
         let position = state.len();
-        for block in row_blocks(rows) {
+        let mut end = 0;
+        while end < rows {
+            // Marks cut blocks, not passes: no weight is read twice for one.
+            let mark = state.next_mark(position + end).map_or(rows, |mark| mark - position);
+            let block = end..rows.min(end + ROW_BLOCK).min(mark);
+            end = block.end;
             let normed = range(&block, hidden);
             observer.rows(layer, Tap::AttentionIn, block.start, &ws.normed[normed.clone()]);
             match (&w.attention, state.layer_mut(layer.index())) {
@@ -157,6 +162,7 @@ impl<W: Weights> Forward<'_, W> {
                 }
                 _ => unreachable!("weights and state were built from one specification"),
             }
+            state.pass_by(layer.index(), position + end);
             let out = &ws.out[..block.len() * hidden];
             observer.rows(layer, Tap::AttentionOut, block.start, out);
             let sum = &mut ws.sum[normed];

@@ -28,7 +28,7 @@ mod workspace;
 pub use error::{Place, StepError};
 pub use forward::Forward;
 pub use observer::{Observer, Part, Silent, Tap};
-pub use state::{KdaState, LatentCache, LayerState, State};
+pub use state::{KdaState, LatentCache, LayerState, Recurrent, State};
 pub use weights::{
     Attention, Expert, Ffn, Glu, Head, Kda, Layer, LayerView, Lease, Mla, Moe, PassPlan,
     ResidualMix, Tail, TailView, Vector, View, Weights,

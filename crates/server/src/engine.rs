@@ -10,14 +10,15 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use deltafin_engine::{
-    Engine, EngineError, Finish, Limits, Listener, Outcome, Progress, Session, generate,
+    Engine, EngineError, Finish, Limits, Listener, Mark, Outcome, Progress, Session, generate,
 };
+use deltafin_text::chat::{Places, Turns};
 
 use crate::backend::{Backend, End, Facts, Flow, Job, Moved};
 use crate::sink::Sink;
 
-/// An engine that answers jobs one after the other. What the session holds from the last
-/// conversation is kept for as long as the next prompt continues it.
+/// An engine that answers jobs one after the other. Each goes on from the longest prefix of its prompt
+/// that is known: from the last conversation, or from a snapshot of an earlier one.
 pub struct EngineBackend {
     facts: Facts,
     engine: Arc<Engine>,
@@ -25,13 +26,15 @@ pub struct EngineBackend {
 }
 
 impl EngineBackend {
-    /// Gives the engine its thread. `stop_ids` end a generation.
+    /// Gives the engine its thread. `stop_ids` end a generation, `turns` finds where conversations can be
+    /// gone on from.
     ///
     /// # Errors
     /// When the system has no thread left.
     pub fn start(
         engine: Engine,
         stop_ids: Vec<u32>,
+        turns: Turns,
         fingerprint: String,
     ) -> io::Result<EngineBackend> {
         let facts = Facts { context: engine.context(), fingerprint };
@@ -40,7 +43,7 @@ impl EngineBackend {
         let worker = engine.clone();
         thread::Builder::new()
             .name("engine".to_owned())
-            .spawn(move || work(&worker, &stop_ids, &waiting))?;
+            .spawn(move || work(&worker, &stop_ids, &turns, &waiting))?;
         Ok(EngineBackend { facts, engine, jobs })
     }
 }
@@ -76,7 +79,7 @@ impl Backend for EngineBackend {
     }
 }
 
-fn work(engine: &Engine, stop: &[u32], jobs: &Receiver<Job>) {
+fn work(engine: &Engine, stop: &[u32], turns: &Turns, jobs: &Receiver<Job>) {
     let mut session = engine.session();
     for job in jobs {
         let Job { prompt, max_new, mut sink } = job;
@@ -84,6 +87,7 @@ fn work(engine: &Engine, stop: &[u32], jobs: &Receiver<Job>) {
             answer(
                 &mut session,
                 &prompt,
+                turns,
                 Limits { max_new: Some(max_new), stop, ignore_stop: false },
                 &mut sink,
             )
@@ -103,12 +107,19 @@ fn work(engine: &Engine, stop: &[u32], jobs: &Receiver<Job>) {
 fn answer(
     session: &mut Session<'_>,
     prompt: &[u32],
+    turns: &Turns,
     limits: Limits<'_>,
     sink: &mut Sink,
 ) -> Result<Outcome, EngineError> {
     let cached = session.reuse(prompt);
     sink.begin(cached);
-    generate(session, &prompt[cached..], limits, &mut Live { sink, cached, prompt: prompt.len() })
+    let Places { reply, preamble, ends } = turns.places(prompt);
+    session.mark(&Mark::of_conversation(reply, preamble, &ends));
+    let listener = &mut Live { sink, cached, prompt: prompt.len() };
+    let outcome = generate(session, &prompt[cached..], limits, listener)?;
+    // Before the end is told: whoever hears of it may end the server, and finds everything on its way.
+    session.keep();
+    Ok(outcome)
 }
 
 fn end(finish: Finish) -> End {

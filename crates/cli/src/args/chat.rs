@@ -1,6 +1,7 @@
 //! `chat`, and the choices about a conversation that `run --chat` shares with it.
 
 use clap::{Args, ValueEnum};
+use deltafin_engine::SnapshotMemory;
 use deltafin_text::Effort;
 
 use super::engine::EngineArgs;
@@ -90,7 +91,8 @@ impl ChatArgs {
         Chat {
             style: self.style.meaning(),
             max_new: self.max_new.map(|count| count.0),
-            engine: self.engine,
+            // Beside the state of the last turn, those before it: for a reply that is broken off, and /reset.
+            engine: self.engine.with_snapshots(SnapshotMemory::Auto),
         }
     }
 }

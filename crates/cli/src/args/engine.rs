@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser, ValueParserFactory};
 use clap::{Args, ValueEnum};
-use deltafin_engine::{IoMode, MOST_THREADS, Prefetch};
+use deltafin_engine::{IoMode, MOST_THREADS, Prefetch, SnapshotMemory};
 use deltafin_kernels::IsaKind;
 use deltafin_store::SpineChoice;
 
@@ -97,6 +97,10 @@ pub(crate) struct EngineArgs {
     /// Keep the experts that earlier runs used most in memory, up to this size
     #[arg(long, value_name = "SIZE", env = "DELTAFIN_PIN", hide_env_values = true)]
     pin: Option<Positive>,
+
+    /// What the command keeps of earlier conversations; most keep nothing.
+    #[arg(skip)]
+    snapshots: SnapshotMemory,
 
     /// Print a summary to standard error: speeds, memory, what was read, how, and on which machine
     #[arg(
@@ -198,6 +202,16 @@ enum Switch {
 }
 
 impl EngineArgs {
+    /// The same, with memory for earlier conversations.
+    pub(super) fn with_snapshots(self, snapshots: SnapshotMemory) -> EngineArgs {
+        EngineArgs { snapshots, ..self }
+    }
+
+    /// The memory for earlier conversations.
+    pub(crate) fn snapshots(&self) -> SnapshotMemory {
+        self.snapshots
+    }
+
     /// The most bytes to have resident; nothing means what the machine can spare.
     pub(crate) fn memory(&self) -> Option<u64> {
         self.memory.0.map(|bytes| bytes.0.get() as u64)

@@ -9,6 +9,7 @@ use deltafin_server::Settings;
 use super::Usage;
 use super::engine::EngineArgs;
 use super::size::{Count, Positive};
+use super::snapshots::{SnapshotArgs, SnapshotDisk};
 
 /// Answer OpenAI clients over HTTP
 ///
@@ -82,6 +83,9 @@ pub(crate) struct ServeArgs {
     log_format: LogFormat,
 
     #[command(flatten)]
+    snapshots: SnapshotArgs,
+
+    #[command(flatten)]
     engine: EngineArgs,
 }
 
@@ -101,6 +105,8 @@ pub(crate) struct Serve {
     pub(crate) settings: Settings,
     /// The log is for machines.
     pub(crate) log_json: bool,
+    /// What outlasts it.
+    pub(crate) snapshots: SnapshotDisk,
     /// The engine to answer with.
     pub(crate) engine: EngineArgs,
 }
@@ -135,6 +141,7 @@ impl ServeArgs {
         };
         let address = SocketAddr::new(self.host, self.port);
         let log_json = self.log_format == LogFormat::Json;
-        Ok(Serve { address, settings, log_json, engine: self.engine })
+        let engine = self.engine.with_snapshots(self.snapshots.memory());
+        Ok(Serve { address, settings, log_json, snapshots: self.snapshots.disk(), engine })
     }
 }

@@ -3,8 +3,8 @@
 mod history;
 mod lines;
 
-use deltafin_engine::{Counters, Finish, Limits, Session};
-use deltafin_text::chat::Message;
+use deltafin_engine::{Counters, Finish, Limits, Mark, Session};
+use deltafin_text::chat::{Message, Places, Turns};
 use deltafin_text::reply::{Channel, ReplyOptions};
 
 use self::history::History;
@@ -33,12 +33,13 @@ pub(crate) fn chat(chat: Chat, given: Given) -> Result<(), Failure> {
     let interrupts = Interrupts::install()?;
     let loaded = Loaded::open(&chat.engine, given)?;
     // Say at once what the first turn would find out.
-    loaded.tokenizer()?;
+    let turns = Turns::of(loaded.tokenizer()?);
     let terminal = Terminal::detect();
     let mut lines = Lines::open(terminal)?;
     let mut talk = Talk {
         session: loaded.engine.session(),
         history: History::new(&chat.style),
+        turns,
         loaded: &loaded,
         chat: &chat,
         interrupts,
@@ -73,6 +74,7 @@ fn is_command(line: &str) -> bool {
 struct Talk<'a> {
     session: Session<'a>,
     history: History,
+    turns: Turns,
     loaded: &'a Loaded,
     chat: &'a Chat,
     interrupts: Interrupts,
@@ -131,6 +133,8 @@ impl Talk<'_> {
         let ids = tokenizer.encode_segments(&deltafin_text::render(&request)?)?;
         let channel = ReplyOptions::for_request(&request).channel;
         let reused = self.session.reuse(&ids);
+        let Places { reply, preamble, ends } = self.turns.places(&ids);
+        self.session.mark(&Mark::of_conversation(reply, preamble, &ends));
         let mut show: Box<dyn Show + '_> = match self.chat.engine.json {
             true => Box::new(Nothing),
             false => Box::new(Conversation::new(tokenizer, channel, self.terminal)),
@@ -144,6 +148,7 @@ impl Talk<'_> {
             &self.interrupts,
             self.terminal,
         )?;
+        self.session.keep();
         generate::say_if_cut(&generated, self.chat.max_new);
         self.conclude(&generated, channel, reused, &earlier)?;
         Ok(generated)

@@ -1,16 +1,20 @@
 //! `serve`: the engine behind a socket.
 
+mod conversations;
 mod systemd;
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::Duration;
 
+use deltafin_engine::Writes;
 use deltafin_server::{EngineBackend, Entry, Server};
 use deltafin_text::Tokenizer;
+use deltafin_text::chat::Turns;
 
-use crate::args::{EngineArgs, Given, Serve};
+use crate::args::{EngineArgs, Given, Serve, SnapshotDisk};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::load::{self, Loaded};
@@ -22,7 +26,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Does it.
 pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
-    let Serve { address, mut settings, log_json, engine } = serve;
+    let Serve { address, mut settings, log_json, snapshots, engine } = serve;
     if log_json {
         terminal::say_in_json();
     }
@@ -44,7 +48,7 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     let log = |entry: &Entry| terminal::say_parts(entry.event, &entry.words, &entry.members);
     let server = Server::start(listener, settings, log).map_err(|e| about(&e))?;
 
-    let (backend, tokenizer) = load(model, &engine)?;
+    let (backend, tokenizer, writes) = load(model, &engine, &snapshots)?;
     server.ready(tokenizer, backend);
     let ending = interrupts.begin();
     terminal::say(&format!("serving {served} on http://{}/v1", server.address()));
@@ -56,6 +60,7 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     systemd::notify("STOPPING=1");
     terminal::say("ending; a second signal ends at once");
     server.shut_down();
+    conversations::finish(writes.as_ref());
     Ok(())
 }
 
@@ -78,13 +83,20 @@ fn names(model: &Model) -> (&'static str, &'static [&'static str]) {
     }
 }
 
-fn load(model: Model, engine: &EngineArgs) -> Result<(EngineBackend, Tokenizer), Failure> {
+fn load(
+    model: Model,
+    engine: &EngineArgs,
+    snapshots: &SnapshotDisk,
+) -> Result<(EngineBackend, Tokenizer, Option<Writes>), Failure> {
     let checkpoint = load::checkpoint(&model)?;
     let identity = checkpoint.identity()?;
+    let weights_in = checkpoint.folder().map(Path::to_owned);
     let (engine, tokenizer, stop_ids) = Loaded::of(model, checkpoint, engine)?.into_parts()?;
     let fingerprint = fingerprint(&identity.to_bytes(), engine.recipe().name());
-    let backend = EngineBackend::start(engine, stop_ids, fingerprint).map_err(|e| about(&e))?;
-    Ok((backend, tokenizer))
+    conversations::keep(&engine, snapshots, weights_in.as_deref())?;
+    let (writes, turns) = (engine.snapshot_writes(), Turns::of(&tokenizer));
+    let backend = EngineBackend::start(engine, stop_ids, turns, fingerprint);
+    Ok((backend.map_err(|e| about(&e))?, tokenizer, writes))
 }
 
 /// Eight digits that change with the weights, the arithmetic and the program.

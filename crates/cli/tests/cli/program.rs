@@ -78,6 +78,8 @@ pub(crate) fn command() -> Command {
         }
     }
     command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_STATE_HOME", "/nonexistent");
+    // No test goes on from what another one left behind.
+    command.env("DELTAFIN_SNAPSHOT_DISK", "0");
     command.env("COLUMNS", "100");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

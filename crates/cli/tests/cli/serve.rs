@@ -7,6 +7,8 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::program::{RELEASED_SPINE, command, deltafin, spawn};
 
 /// A server on a port that the system chose, and its address.
@@ -99,6 +101,45 @@ fn it_answers_and_ends_when_asked() {
         assert!(sent.expect("kill runs").success());
         assert_eq!(child.wait().expect("ends").code(), Some(0), "{signal}");
     }
+}
+
+fn terminate(mut child: Child) {
+    let mut kill = std::process::Command::new("kill");
+    assert!(kill.arg(child.id().to_string()).status().expect("kill runs").success());
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+}
+
+#[test]
+fn a_restart_keeps_the_conversation() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().join("kept").display().to_string();
+    let kept = ["--snapshot-dir", dir.as_str(), "--snapshot-disk", "64M"];
+    let body = r#"{"messages":[{"role":"user","content":"What is 47 + 38?"}]}"#;
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let (child, address) = serving(&kept);
+        let answer = ask(&address, "/v1/chat/completions", body);
+        let json: Value =
+            serde_json::from_str(answer.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
+        terminate(child);
+        told.push(json);
+    }
+    let [first, second] = [0, 1].map(|at| &told[at]);
+    assert_eq!(first["choices"], second["choices"]);
+    let cached = |reply: &Value| reply["usage"]["prompt_tokens_details"]["cached_tokens"].clone();
+    assert_eq!(cached(first), 0);
+    assert_eq!(cached(second), second["usage"]["prompt_tokens"]);
+}
+
+#[test]
+fn memory_that_holds_no_conversation_is_refused_and_none_is_as_good() {
+    let line = deltafin(&["serve", "--model", "demo", "--port", "0", "--snapshot-memory", "1"]);
+    let line = line.refusal();
+    assert!(line.contains("--snapshot-memory 1 ") && line.contains("or 0"), "{line}");
+    let (child, address) = serving(&["--snapshot-memory", "0"]);
+    let body = r#"{"messages":[{"role":"user","content":"What is 47 + 38?"}]}"#;
+    assert!(ask(&address, "/v1/chat/completions", body).contains("47 + 38 = 85."));
+    terminate(child);
 }
 
 /// As systemd does it: a descriptor that listens already, and a socket that wants to know.

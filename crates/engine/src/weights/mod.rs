@@ -5,7 +5,7 @@ mod views;
 
 use deltafin_budget::{Level, Pressure};
 use deltafin_checkpoint::pack::Digest;
-use deltafin_checkpoint::{SpanTensor, Spine};
+use deltafin_checkpoint::{Identity, SpanTensor, Spine};
 use deltafin_kernels::Matrix;
 use deltafin_model::{Expert, Head, Layer, LayerView, Lease, PassPlan, Tail, TailView, Weights};
 use deltafin_spec::{ExpertId, LayerId, ModelSpec};
@@ -82,6 +82,14 @@ impl StreamedWeights {
     pub fn pin(&self, bytes: u64) -> usize {
         let room = expert_room(&self.checkpoint.catalog) as u64;
         self.stream.pin((bytes / room) as usize)
+    }
+
+    /// The name that tells these weights from others.
+    ///
+    /// # Errors
+    /// When the checkpoint cannot be read.
+    pub fn identity(&self) -> Result<Identity, StoreError> {
+        self.checkpoint.identity()
     }
 
     /// What moves the bytes.

@@ -7,8 +7,8 @@
 mod memory;
 
 use deltafin_engine::{
-    Engine, EngineOptions, IoMode, IsaKind, Layout, ModelSpec, Profile, Recipe, RouteLines,
-    Session, Several, Stream, StreamedWeights, Trace,
+    Engine, EngineOptions, IoMode, IsaKind, Layout, Mark, ModelSpec, Profile, Recipe, RouteLines,
+    Session, Several, SnapshotMemory, Stream, StreamedWeights, Trace,
 };
 use deltafin_kernels::Isa;
 use deltafin_model::Weights;
@@ -37,6 +37,8 @@ pub(crate) struct Setting {
     shuffle: bool,
     /// Whether a profile, a trace and the routes are written.
     watched: bool,
+    /// Whether most of the prompt was taken in before, in another conversation, and is gone on from.
+    resumed: bool,
 }
 
 /// The logits' bits after the prompt and after every generated id, and the ids.
@@ -66,6 +68,23 @@ pub(crate) fn trace<W: Weights>(session: &mut Session<'_, W>, prompt: &[u32], fe
         }
     }
     text
+}
+
+/// Takes in most of `prompt` and something else after it, then something unrelated, and comes back. Returns
+/// how many ids of the prompt are taken in.
+pub(crate) fn come_back<W: Weights>(session: &mut Session<'_, W>, prompt: &[u32]) -> usize {
+    let cut = prompt.len() * 2 / 3 + 1;
+    let other = [&prompt[..cut + 2], &[prompt[0]; 5]].concat();
+    let unrelated: Vec<u32> = prompt.iter().rev().copied().collect();
+    session.mark(&[cut, cut / 2].map(|position| Mark { position, lasting: true }));
+    for ids in [other, unrelated] {
+        let reused = session.reuse(&ids);
+        session.prefill(&ids[reused..], &mut |_| ControlFlow::Continue(())).unwrap();
+        session.keep();
+    }
+    let reused = session.reuse(prompt);
+    assert_eq!(reused, cut);
+    reused
 }
 
 /// An opened checkpoint with its weights, for several settings to share.
@@ -103,6 +122,7 @@ pub(crate) fn run(model: &Model, prompt: &[u32], setting: Setting) -> Text {
             _ => NonZeroUsize::new(CONTEXT),
         },
         context: NonZeroUsize::new(CONTEXT),
+        snapshots: SnapshotMemory::Bytes(if setting.resumed { 64 << 20 } else { 0 }),
         ..EngineOptions::default()
     };
     let (spec, weights) = (model.spec.clone(), &model.weights);
@@ -121,7 +141,8 @@ fn text<W: Weights>(engine: &Engine<W>, model: &Model, prompt: &[u32], setting: 
     if setting.watched {
         watch(&mut session, &model.spec, model.weights.stream());
     }
-    trace(&mut session, prompt, setting.feed)
+    let reused = if setting.resumed { come_back(&mut session, prompt) } else { 0 };
+    trace(&mut session, &prompt[reused..], setting.feed)
 }
 
 /// Every setting; those that differ from the reference in one switch come with all others varied.
@@ -136,10 +157,12 @@ fn settings() -> Vec<Setting> {
                 Feed::Chunks(64),
                 Feed::TokenByToken,
             ] {
+                // Each choice of every other switch with and without; five ways to feed take turns.
+                let resumed = all.len() % 4 < 2;
                 for shuffle in [false, true] {
                     // Half of the thread counts, to have no more runs than without it.
                     let watched = [2, 7].contains(&threads);
-                    all.push(Setting { isa, threads, feed, shuffle, watched });
+                    all.push(Setting { isa, threads, feed, shuffle, watched, resumed });
                 }
             }
         }
@@ -147,8 +170,14 @@ fn settings() -> Vec<Setting> {
     all
 }
 
-const REFERENCE: Setting =
-    Setting { isa: IsaKind::Scalar, threads: 1, feed: Feed::Whole, shuffle: false, watched: false };
+const REFERENCE: Setting = Setting {
+    isa: IsaKind::Scalar,
+    threads: 1,
+    feed: Feed::Whole,
+    shuffle: false,
+    watched: false,
+    resumed: false,
+};
 
 /// Within each recipe all settings agree; between recipes the text may differ.
 fn check(name: &str, prompt: &[u32]) {

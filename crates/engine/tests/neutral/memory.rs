@@ -2,9 +2,11 @@
 //!
 //! All combinations would be thousands of runs: any two choices meet in at least one.
 
-use crate::{Feed, Setting, Text, load, load_as, long_prompt, run, trace};
+use crate::{Feed, Setting, Text, come_back, load, load_as, long_prompt, run, trace};
 use deltafin_budget::{Demand, Plan, Usage};
-use deltafin_engine::{Engine, EngineOptions, IoMode, Layout, ModelSpec, Prefetch};
+use deltafin_engine::{
+    Engine, EngineOptions, FolderOptions, IoMode, Layout, ModelSpec, Prefetch, SnapshotMemory,
+};
 use deltafin_kernels::Isa;
 use deltafin_store::{Checkpoint, open_dir};
 use deltafin_stream::{expert_room, largest_unit_room, unit_rooms};
@@ -83,7 +85,7 @@ fn layouts(spec: &ModelSpec, largest_unit: usize) -> Vec<Layout> {
 fn check_layouts(name: &str) {
     let prompt = long_prompt(&Golden::load(name));
     let (isa, threads, feed) = (Isa::best().kind(), 2, Feed::Chunks(48));
-    let reference = Setting { isa, threads, feed, shuffle: false, watched: false };
+    let reference = Setting { isa, threads, feed, shuffle: false, watched: false, resumed: false };
     let wanted = run(&load(open(name)), &prompt, reference);
     let checkpoint = open(name);
     let layouts = layouts(checkpoint.spec(), largest_unit_room(&checkpoint.catalog));
@@ -95,7 +97,7 @@ fn check_layouts(name: &str) {
         let at = format!("{name} {layout:?} {source:?} shuffle {shuffle} watched {watched}");
         let (checkpoint, mode) = source.of(&checkpoint);
         let model = load_as(checkpoint, layout, mode);
-        let got = run(&model, &prompt, Setting { isa, threads, feed, shuffle, watched });
+        let got = run(&model, &prompt, Setting { shuffle, watched, ..reference });
         assert_eq!(got.ids, wanted.ids, "{at}");
         assert!(got == wanted, "{at}: logits differ in their bits");
     }
@@ -115,12 +117,15 @@ const CONTEXT: usize = 256;
 const CHUNK: usize = 24;
 const THREADS: usize = 3;
 
+const SNAPSHOTS: u64 = 8 << 20;
+
 /// What the budgets of a checkpoint lie between.
 fn least_and_most(checkpoint: &Checkpoint) -> [u64; 2] {
     let catalog = &checkpoint.catalog;
     let usage = Usage { context: CONTEXT, chunk: CHUNK, threads: THREADS };
     let units = unit_rooms(catalog).map(|room| room as u64).collect();
-    let demand = Demand::new(checkpoint.spec(), units, expert_room(catalog) as u64, usage);
+    let mut demand = Demand::new(checkpoint.spec(), units, expert_room(catalog) as u64, usage);
+    demand.snapshots = SNAPSHOTS;
     [Plan::smallest(&demand), Plan::largest(&demand)]
 }
 
@@ -140,10 +145,39 @@ fn prompt(vocab: usize) -> Vec<u32> {
     (0..70u32).map(|position| (position * 7919 + 13) % vocab as u32).collect()
 }
 
-fn open_and_trace(checkpoint: Checkpoint, options: EngineOptions) -> (Plan, Text) {
+/// Where the state of most of the prompt comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Past {
+    None,
+    Memory,
+    /// An engine that is gone left it in a folder.
+    Drive,
+}
+
+const PASTS: [Past; 3] = [Past::None, Past::Memory, Past::Drive];
+
+fn open_and_trace(checkpoint: Checkpoint, options: EngineOptions, past: Past) -> (Plan, Text) {
     let prompt = prompt(checkpoint.spec().vocab);
-    let engine = Engine::open(checkpoint, options).unwrap();
-    let trace = trace(&mut engine.session(), &prompt, Feed::Whole);
+    let folder = tempfile::tempdir().unwrap();
+    let folder = FolderOptions { path: folder.path().to_owned(), bytes: 64 << 20 };
+    let open = || {
+        let engine = Engine::open(checkpoint.clone(), options).unwrap();
+        if past == Past::Drive {
+            engine.keep_snapshots_in(folder.clone(), |line| panic!("{line}")).unwrap();
+        }
+        engine
+    };
+    let (mut engine, mut reused) = (open(), 0);
+    if past != Past::None {
+        reused = come_back(&mut engine.session(), &prompt);
+    }
+    if past == Past::Drive {
+        drop(engine);
+        engine = open();
+    }
+    let mut session = engine.session();
+    assert_eq!(session.reuse(&prompt), reused, "{past:?}");
+    let trace = trace(&mut session, &prompt[reused..], Feed::Whole);
     (engine.plan().unwrap().clone(), trace)
 }
 
@@ -159,18 +193,21 @@ fn memory_budgets_and_all_flags_about_reads_are_neutral() {
         context: NonZeroUsize::new(CONTEXT),
         chunk: NonZeroUsize::new(CHUNK),
         threads: NonZeroUsize::new(THREADS),
+        snapshots: SnapshotMemory::Bytes(SNAPSHOTS),
         ..EngineOptions::default()
     };
-    let (_, wanted) = open_and_trace(checkpoint.clone(), usual);
+    let (_, wanted) = open_and_trace(checkpoint.clone(), usual, Past::None);
     let mut plans = Vec::new();
-    for row in all_pairs(&[budgets.len(), sources.len(), Prefetch::ALL.len(), slabs.len(), 2]) {
+    let choices = [budgets.len(), sources.len(), Prefetch::ALL.len(), slabs.len(), 2, PASTS.len()];
+    for row in all_pairs(&choices) {
+        let past = PASTS[row[5]];
         let (source, memory) = (sources[row[1]], Some(budgets[row[0]]));
         let (prefetch, slabs, cache) = (Prefetch::ALL[row[2]], slabs[row[3]], row[4] == 1);
         let (checkpoint, io) = source.of(&checkpoint);
         let options = EngineOptions { memory, io, prefetch, slabs, cache, ..usual };
-        let (plan, got) = open_and_trace(checkpoint, options);
-        assert_eq!(got.ids, wanted.ids, "{source:?} {options:?}");
-        assert!(got == wanted, "{source:?} {options:?}: logits differ in their bits");
+        let (plan, got) = open_and_trace(checkpoint, options, past);
+        assert_eq!(got.ids, wanted.ids, "{source:?} {past:?} {options:?}");
+        assert!(got == wanted, "{source:?} {past:?} {options:?}: logits differ in their bits");
         plans.push((plan.spine_resident, plan.chunk_rows, plan.expert_slabs));
     }
     plans.sort();

@@ -2,37 +2,55 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::path::Path;
 
-use deltafin_engine::{Engine, EngineOptions};
+use deltafin_engine::{Engine, EngineOptions, FolderOptions, SnapshotMemory, Writes};
 use deltafin_server::{EngineBackend, Server, Settings};
+use deltafin_text::chat::Turns;
 use serde_json::{Value, json};
 
 use crate::script::{quick, start_unloaded, tokenizer};
 use crate::wire::{get, post};
 
-fn serve() -> (Server, SocketAddr) {
+pub(crate) fn serve() -> (Server, SocketAddr) {
     serve_with(quick())
 }
 
 fn serve_with(settings: Settings) -> (Server, SocketAddr) {
-    let (server, at) = start_unloaded(settings);
-    let checkpoint = deltafin_store::from_memory(deltafin_demo::FILES).expect("carried");
-    let context = NonZeroUsize::new(1024);
-    let engine = Engine::open(checkpoint, EngineOptions { context, ..Default::default() });
-    let engine = engine.expect("opens");
-    let stop_ids = [engine.stop_ids(), &tokenizer().stop_ids()].concat();
-    let backend = EngineBackend::start(engine, stop_ids, "fp_demo".to_owned()).expect("starts");
-    server.ready(tokenizer(), backend);
+    let (server, at, _) = serve_as(settings, None);
     (server, at)
 }
 
-fn ask(at: SocketAddr, messages: Value, more: Value) -> Value {
+/// With snapshots in a folder, if there is one.
+pub(crate) fn serve_as(
+    settings: Settings,
+    folder: Option<&Path>,
+) -> (Server, SocketAddr, Option<Writes>) {
+    let (server, at) = start_unloaded(settings);
+    let checkpoint = deltafin_store::from_memory(deltafin_demo::FILES).expect("carried");
+    let context = NonZeroUsize::new(1024);
+    let snapshots = SnapshotMemory::Bytes(64 << 20);
+    let options = EngineOptions { context, snapshots, ..Default::default() };
+    let engine = Engine::open(checkpoint, options).expect("opens");
+    if let Some(path) = folder {
+        let folder = FolderOptions { path: path.to_owned(), bytes: 64 << 20 };
+        engine.keep_snapshots_in(folder, |line| panic!("{line}")).expect("keeps");
+    }
+    let writes = engine.snapshot_writes();
+    let stop_ids = [engine.stop_ids(), &tokenizer().stop_ids()].concat();
+    let turns = Turns::of(&tokenizer());
+    let backend = EngineBackend::start(engine, stop_ids, turns, "fp_demo".to_owned());
+    server.ready(tokenizer(), backend.expect("starts"));
+    (server, at, writes)
+}
+
+pub(crate) fn ask(at: SocketAddr, messages: Value, more: Value) -> Value {
     let mut body = more;
     body["messages"] = messages;
     post(at, "/v1/chat/completions", &body).json()
 }
 
-fn user(text: &str) -> Value {
+pub(crate) fn user(text: &str) -> Value {
     json!({ "role": "user", "content": text })
 }
 
@@ -53,8 +71,9 @@ fn it_answers_and_plain_equals_stream() {
     assert_eq!(json!(text("content")), message["content"]);
     assert_eq!(json!(text("reasoning_content")), message["reasoning_content"]);
     let mut usage = events[events.len() - 2]["usage"].clone();
-    // The same prompt is no continuation of itself and the answer, so nothing is reused.
-    assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], 0);
+    // All of it but the opening of the reply, which is no part of what is counted.
+    assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"]);
+    assert_eq!(whole["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
     usage["prompt_tokens_details"] = whole["usage"]["prompt_tokens_details"].clone();
     assert_eq!(usage, whole["usage"]);
 }

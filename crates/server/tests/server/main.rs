@@ -1,5 +1,6 @@
 //! The server over real sockets, with a scripted engine behind it: slow, failing, never ending.
 
+mod again;
 mod choice;
 mod demo;
 mod guided;

@@ -21,6 +21,7 @@ mod results;
 mod segment;
 pub mod tag;
 mod tools;
+mod turns;
 
 pub use content::{Content, IMAGE_PLACEHOLDER, ImageBlock, Part};
 pub use error::ChatError;
@@ -28,6 +29,7 @@ pub use message::{Message, ToolCall};
 pub use options::{Effort, ToolChoice};
 pub use render::render;
 pub use segment::{Segment, rendered_text};
+pub use turns::{Places, Turns};
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;

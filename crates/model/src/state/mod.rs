@@ -1,5 +1,10 @@
 //! What a sequence leaves behind for its next token.
 
+mod latent;
+mod recurrent;
+
+pub use recurrent::Recurrent;
+
 use deltafin_spec::{KdaSpec, LayerKind, MlaSpec, ModelSpec};
 
 /// The state of a sequence after its first [`State::len`] tokens.
@@ -11,6 +16,8 @@ pub struct State {
     layers: Vec<LayerState>,
     len: usize,
     capacity: usize,
+    /// Positions, ascending, at which the recurrent part is wanted.
+    marks: Vec<Recurrent>,
 }
 
 /// One layer's part.
@@ -52,7 +59,7 @@ impl State {
                 LayerKind::Mla => LayerState::Mla(LatentCache::new(&spec.mla, capacity)),
             })
             .collect();
-        State { layers, len: 0, capacity }
+        State { layers, len: 0, capacity, marks: Vec::new() }
     }
 
     /// The bytes of a state with room for `capacity` positions, all of them in use.
@@ -81,9 +88,10 @@ impl State {
         &self.layers
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Forgets everything, marks too, and keeps the memory.
     pub fn clear(&mut self) {
         self.len = 0;
+        self.marks.clear();
         for layer in &mut self.layers {
             if let LayerState::Kda(kda) = layer {
                 kda.associations.fill(0.0);
