@@ -136,3 +136,19 @@ fn an_interrupted_measurement_leaves_no_file() {
     assert_eq!(ran(child.wait_with_output().expect("ends")).code, Some(130));
     assert_eq!(files(), 0);
 }
+
+#[test]
+fn what_earlier_runs_learned_is_reckoned_with() {
+    let state = tempfile::tempdir().expect("a folder");
+    let model = fixture("k3-micro");
+    let run = |args: &[&str]| {
+        let mut program = command();
+        program.args(args).args(["--model", &model]).env("XDG_STATE_HOME", state.path());
+        ran(program.output().expect("runs"))
+    };
+    let plan = ["plan", "--memory", "1G", "--drive-gbps", "1"];
+    assert!(!run(&plan).ok().contains("going by earlier runs"));
+    // Not all experts fit, so that there is something to learn.
+    run(&["run", "--prompt-ids", "1,2,3", "--max-new", "3", "--slabs", "12", "--ids"]).ok();
+    assert!(run(&plan).ok().contains("going by earlier runs"));
+}
