@@ -58,7 +58,7 @@ pub(super) async fn answer(State(door): State<Door>, mut request: Request, next:
     let status = response.status().as_u16();
     app.metrics.answered(name, status);
     // Probes come by the minute and say nothing.
-    if matches!(*name, "chat" | "completions" | "messages") || status >= 400 {
+    if matches!(*name, "chat" | "completions" | "messages" | "responses") || status >= 400 {
         let entry = Entry::new("request", format!("{id} {method} {path} {status}"));
         let entry = entry.with("request", id).with("method", method).with("path", path);
         app.log(&entry.with("status", status));

@@ -6,6 +6,7 @@ mod generate;
 mod guard;
 mod messages;
 mod page;
+mod responses;
 mod small;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         ("chat", "/chat/completions", posted(generate::chat)),
         ("control", "/chat/completions/control", posted(small::control)),
         ("completions", "/completions", posted(generate::completion)),
+        ("responses", "/responses", posted(responses::create)),
         ("messages", "/messages", posted(messages::create)),
         ("count_tokens", "/messages/count_tokens", posted(messages::count_tokens)),
         ("tokenize", "/tokenize", posted(small::tokenize)),

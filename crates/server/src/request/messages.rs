@@ -28,7 +28,7 @@ fn message(fields: &Fields<'_>, names: &mut Names) -> Result<Message, ApiError> 
         let roles = "use system, developer, user, assistant or tool";
         return Err(ApiError::value(&path, format!("{path} is '{}': {roles}", shown(role))));
     }
-    let mut message = Message::new(role, content(fields)?);
+    let mut message = Message::new(role, content(fields, "content")?);
     message.name = fields.string("name")?.unwrap_or_default().to_owned();
     declare(fields, role, &mut message, names)?;
     match role {
@@ -111,7 +111,7 @@ fn call(fields: &Fields<'_>) -> Result<ToolCall, ApiError> {
 }
 
 /// Broken JSON is rendered as it is, for models do write it; JSON that is no object cannot be.
-fn check_arguments(arguments: &Value, path: &str) -> Result<(), ApiError> {
+pub(super) fn check_arguments(arguments: &Value, path: &str) -> Result<(), ApiError> {
     let parsed = match arguments {
         Value::String(text) if text.trim().is_empty() => return Ok(()),
         Value::String(text) => serde_json::from_str(text).ok(),
@@ -133,9 +133,10 @@ fn answer(fields: &Fields<'_>, message: &mut Message) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn content(fields: &Fields<'_>) -> Result<Content, ApiError> {
-    let path = fields.path("content");
-    match fields.get("content") {
+/// A string, or parts of text, under this name.
+pub(super) fn content(fields: &Fields<'_>, name: &str) -> Result<Content, ApiError> {
+    let path = fields.path(name);
+    match fields.get(name) {
         None => Ok(Content::default()),
         Some(Value::String(text)) => Ok(Content::from(text.as_str())),
         Some(Value::Array(parts)) => {

@@ -10,6 +10,7 @@ mod effort;
 pub(crate) mod fields;
 mod form;
 mod messages;
+pub(crate) mod responses;
 mod tools;
 
 pub(crate) use common::Chance;

@@ -188,6 +188,12 @@ fn json_schema(format: &Fields<'_>) -> Result<(), ApiError> {
     let missing = |path: &str| ApiError::missing(path, format!("{path} is missing"));
     let path = format.path("json_schema");
     let schema = format.object("json_schema")?.ok_or_else(|| missing(&path))?;
+    check_schema(&schema)
+}
+
+/// A schema with a name.
+pub(super) fn check_schema(schema: &Fields<'_>) -> Result<(), ApiError> {
+    let missing = |path: &str| ApiError::missing(path, format!("{path} is missing"));
     schema.string("name")?.ok_or_else(|| missing(&schema.path("name")))?;
     schema.object("schema")?.ok_or_else(|| missing(&schema.path("schema")))?;
     schema.boolean("strict")?;

@@ -3,6 +3,7 @@
 mod chat;
 mod logprobs;
 mod message;
+mod responses;
 mod scribe;
 pub(crate) mod stream;
 mod text;
@@ -15,6 +16,8 @@ use crate::http::ApiError;
 use crate::sink::{Piece, Summary};
 use message::Blocks;
 pub(crate) use message::fault as message_fault;
+pub(crate) use responses::Frame;
+use responses::Items;
 use scribe::{Scribe, data};
 
 /// What all documents of one reply share.
@@ -35,11 +38,12 @@ pub(crate) struct Shape {
     kind: Kind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Kind {
     Chat { thinking: bool },
     Text,
     Message,
+    Response(Box<Frame>),
 }
 
 impl Shape {
@@ -58,6 +62,11 @@ impl Shape {
         Shape { head, kind: Kind::Message }
     }
 
+    /// A response: a list of items.
+    pub(crate) fn response(frame: Frame) -> Shape {
+        Shape { head: frame.head.clone(), kind: Kind::Response(Box::new(frame)) }
+    }
+
     /// The name of the reply.
     pub(crate) fn id(&self) -> &str {
         &self.head.id
@@ -65,10 +74,11 @@ impl Shape {
 
     /// The reply as one document.
     pub(crate) fn whole(&self, app: &App, summary: &Summary) -> Value {
-        let (object, choice) = match self.kind {
-            Kind::Chat { thinking } => ("chat.completion", chat::choice(app, summary, thinking)),
+        let (object, choice) = match &self.kind {
+            Kind::Chat { thinking } => ("chat.completion", chat::choice(app, summary, *thinking)),
             Kind::Text => ("text_completion", text::choice(summary)),
             Kind::Message => return message::whole(app, &self.head, summary),
+            Kind::Response(frame) => return frame.whole(app, summary),
         };
         let mut document = self.document(object, json!([choice]));
         document.insert("usage".to_owned(), self.usage(summary));
@@ -77,9 +87,10 @@ impl Shape {
 
     /// A failure, where the status was sent before it struck.
     pub(crate) fn fault(&self, error: &ApiError) -> Value {
-        match self.kind {
+        match &self.kind {
             Kind::Chat { .. } | Kind::Text => error.document(),
             Kind::Message => message::fault(error),
+            Kind::Response(frame) => frame.failed(&[], error),
         }
     }
 
@@ -88,6 +99,7 @@ impl Shape {
         match self.kind {
             Kind::Chat { .. } | Kind::Text => Box::new(self),
             Kind::Message => Box::new(Blocks::new(self.head)),
+            Kind::Response(frame) => Box::new(Items::new(*frame)),
         }
     }
 

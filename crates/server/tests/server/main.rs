@@ -10,6 +10,7 @@ mod page;
 mod queue;
 mod refusal;
 mod reply;
+mod responses;
 mod script;
 mod sharing;
 mod shutdown;

@@ -22,10 +22,11 @@ fn every_path_has_its_spellings_and_methods() {
         assert_eq!(response.header("allow"), Some("GET, HEAD"));
         assert_eq!(response.refusal().1, "method_not_allowed");
     }
-    let response = get(rig.at, "/v1/chat/completions/", "");
-    assert_eq!(response.header("allow"), Some("POST"));
-    assert_eq!(response.refusal().0, 405);
-    for path in ["/v1", "/v1/embeddings", "/v1/responses", "/x"] {
+    for path in ["/v1/chat/completions/", "/responses", "/v1/messages/", "/messages/count_tokens"] {
+        let response = get(rig.at, path, "");
+        assert_eq!((response.status, response.header("allow")), (405, Some("POST")), "{path}");
+    }
+    for path in ["/v1", "/v1/embeddings", "/v1/responses/resp_1", "/x"] {
         let refusal = ask(rig.at, "POST", path, "", "{}").refusal();
         assert_eq!(refusal, (404, "not_found".to_owned(), Value::Null), "{path}");
     }
