@@ -39,7 +39,7 @@ pub enum ConfigError {
 pub struct Config {
     /// The dimensions, checked.
     pub spec: ModelSpec,
-    /// The ids that end a reply; may be empty.
+    /// The ids that end a reply, those of the text model included; may be empty.
     pub eos: Vec<u32>,
     /// The id that begins a document.
     pub bos: Option<u32>,
@@ -71,13 +71,28 @@ impl Config {
         let spec = read_spec(&text)?;
         spec.check()?;
         Ok(Config {
-            eos: either(&top, &text, |fields| fields.ids("eos_token_id", spec.vocab))?,
+            eos: both(&top, &text, |fields| fields.ids("eos_token_id", spec.vocab))?,
             bos: first(&top, &text, "bos_token_id", spec.vocab)?,
             pad: first(&top, &text, "pad_token_id", spec.vocab)?,
             nextn_layers: text.optional("num_nextn_predict_layers", Fields::count)?.unwrap_or(0),
             spec,
         })
     }
+}
+
+/// The ids of the top level and of the text model, each once.
+fn both<'v>(
+    top: &Fields<'v>,
+    text: &Fields<'v>,
+    ids: impl Fn(&Fields<'v>) -> Result<Vec<u32>, ConfigError>,
+) -> Result<Vec<u32>, ConfigError> {
+    let mut found = ids(top)?;
+    for id in ids(text)? {
+        if !found.contains(&id) {
+            found.push(id);
+        }
+    }
+    Ok(found)
 }
 
 /// The ids of the top level, else those of the text model.

@@ -189,12 +189,16 @@ fn experts_begin_where_the_configuration_says() {
 #[test]
 fn stop_ids_are_one_or_many_and_inside_the_vocabulary() {
     let eos = |value: Value| parse(&with("/eos_token_id", value)).map(|config| config.eos);
-    assert_eq!(eos(json!(5)), Ok(vec![5]));
-    assert_eq!(eos(json!([5, 6])), Ok(vec![5, 6]));
+    assert_eq!(eos(json!(5)), Ok(vec![5, 163_586]), "the text model's own counts, too");
+    assert_eq!(eos(json!([5, 163_586])), Ok(vec![5, 163_586]));
     assert_eq!(eos(json!(null)), Ok(vec![163_586]), "the text model's own");
     assert!(eos(json!(163_840)).unwrap_err().contains("163840"));
     assert!(eos(json!(-1)).unwrap_err().contains("eos_token_id"));
     assert!(eos(json!("5")).is_err());
+    for wrong in [json!(-1), json!("x"), json!({}), json!(163_840), json!([1, "x"])] {
+        let refused = parse(&with("/text_config/eos_token_id", wrong.clone())).unwrap_err();
+        assert!(refused.contains("text_config.eos_token_id"), "{wrong}: {refused}");
+    }
     let generation = |text: &str| Generation::parse(text.as_bytes(), 100);
     let both = generation(r#"{"max_length": 64, "eos_token_id": [7, 8]}"#).unwrap();
     assert_eq!((both.eos, both.max_length), (vec![7, 8], Some(64)));

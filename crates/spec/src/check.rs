@@ -52,6 +52,15 @@ fn positive(field: &'static str, value: f32) -> Result<(), SpecError> {
     Err(refuse(field, value, "a finite number above 0"))
 }
 
+/// Refuses more layers than any model has. For whoever makes a list of them: [`ModelSpec::check`]
+/// comes when there is one.
+///
+/// # Errors
+/// When `count` is none or too many.
+pub fn check_layer_count(count: usize) -> Result<(), SpecError> {
+    within("num_hidden_layers", count, LAYER_LIMIT)
+}
+
 impl ModelSpec {
     /// Checks that every dimension is possible, that they fit each other and that no byte
     /// size overflows.
@@ -81,7 +90,7 @@ impl ModelSpec {
             ("moe_intermediate_size", self.moe.width),
             ("num_shared_experts", self.moe.shared),
         ];
-        within("num_hidden_layers", self.layers.len(), LAYER_LIMIT)?;
+        check_layer_count(self.layers.len())?;
         within("num_experts", self.moe.experts, EXPERT_LIMIT)?;
         within("max_position_embeddings", self.max_positions, POSITION_LIMIT)?;
         within(

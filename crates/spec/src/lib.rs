@@ -21,7 +21,7 @@ mod roster;
 mod sizes;
 mod tensor;
 
-pub use check::SpecError;
+pub use check::{SpecError, check_layer_count};
 pub use dtype::{Dtype, MAX_RANK, Shape};
 pub use ids::{ExpertId, LayerId};
 pub use model::{

@@ -1,5 +1,6 @@
 //! What can go wrong outside: while opening, and while reading later.
 
+use std::io;
 use std::path::PathBuf;
 
 use deltafin_checkpoint::{ConfigError, IndexError, Problem};
@@ -23,6 +24,11 @@ pub enum StoreError {
     Read { file: String, offset: u64, wanted: u64, reason: String },
     #[error("{file}: cannot be opened again: {reason}; check the drive")]
     Reopen { file: String, reason: String },
+    #[error(
+        "{file}: cannot be opened again: this process may open {limit} files, which are in use; raise \
+         the limit (`ulimit -n`)"
+    )]
+    Descriptors { file: String, limit: u64 },
     #[error(
         "{file}: read twice, and between offsets {offset} and {} not what was written; \
          `deltafin convert` makes the file again", offset + len
@@ -71,11 +77,18 @@ pub enum OpenError {
     #[error("{}: {error}; fetch it again", path.display())]
     Index { path: PathBuf, error: IndexError },
     #[error(
-        "{}: incomplete, {present} of {total} shards present; missing: {missing}{leftovers}; \
-         fetch what is missing",
-        path.display()
+        "{}: incomplete, {present} of {total} shards present; missing: {missing}{leftovers}; {}",
+        path.display(), missing_remedy(index.as_deref())
     )]
-    Incomplete { path: PathBuf, present: usize, total: usize, missing: String, leftovers: String },
+    Incomplete {
+        path: PathBuf,
+        present: usize,
+        total: usize,
+        missing: String,
+        leftovers: String,
+        /// The file that names the shards, where one does.
+        index: Option<String>,
+    },
     #[error(
         "{}: this process may open {limit} files, the checkpoint has {shards} shards; raise \
          the limit (`ulimit -n`)", path.display()
@@ -89,6 +102,22 @@ pub enum OpenError {
     Store(#[from] StoreError),
     #[error("{first} (and {}; `deltafin inspect` lists them)", more_problems(*more))]
     Several { first: Box<OpenError>, more: u64 },
+}
+
+/// A name that no shard ever had is missing, too: then the index is what is damaged.
+fn missing_remedy(index: Option<&str>) -> String {
+    match index {
+        Some(index) => format!("fetch what is missing, or {index} again if it names them wrongly"),
+        None => "fetch what is missing".to_owned(),
+    }
+}
+
+/// What the system says, and what to do where that is known.
+pub(crate) fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => format!("{error}; let this user read it"),
+        _ => error.to_string(),
+    }
 }
 
 /// A file that says what the engine cannot run is no damaged one.

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::OpenError;
+use crate::error::reason;
 use crate::local::not_found;
 
 /// Bytes of a small file.
@@ -43,7 +44,7 @@ impl Folder for DirFolder<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return if path.is_symlink() { Err(not_found(&path)) } else { Ok(None) };
             }
-            Err(error) => return Err(OpenError::Io { path, reason: error.to_string() }),
+            Err(error) => return Err(OpenError::Io { path, reason: reason(&error) }),
         };
         if !metadata.is_file() {
             return Err(OpenError::NotAFile { path });
@@ -56,7 +57,7 @@ impl Folder for DirFolder<'_> {
         let read = File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
         match read {
             Ok(_) => Ok(Some(Cow::Owned(bytes))),
-            Err(error) => Err(OpenError::Io { path, reason: error.to_string() }),
+            Err(error) => Err(OpenError::Io { path, reason: reason(&error) }),
         }
     }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use deltafin_checkpoint::{Shard, ShardId, Span};
 
+use crate::error::reason;
 use crate::store::check;
 use crate::{OpenError, Store, StoreError};
 use open::Way;
@@ -98,7 +99,7 @@ fn stamp_at_open(path: &Path, shards: usize) -> Result<Stamp, OpenError> {
         _ if limit::is_exhausted(&error) => {
             OpenError::Descriptors { path: path.to_owned(), limit: limit::soft_limit(), shards }
         }
-        _ => OpenError::Io { path: path.to_owned(), reason: error.to_string() },
+        _ => OpenError::Io { path: path.to_owned(), reason: reason(&error) },
     };
     // Asked before opening: to open a pipe would wait for its writer.
     if !fs::metadata(path).map_err(io_error)?.is_file() {

@@ -13,6 +13,7 @@ use deltafin_checkpoint::{
 };
 
 use crate::checkpoint::stop_ids;
+use crate::error::reason;
 use crate::folder::{DirFolder, Folder, MemoryFolder, leftovers, some_names};
 use crate::local::not_found;
 use crate::{Checkpoint, LocalShards, MemoryShards, OpenError, ShardBytes, Store, TokenizerFiles};
@@ -113,7 +114,7 @@ fn check_folder(path: &Path) -> Result<(), OpenError> {
             true => Err(not_found(path)),
             false => Err(OpenError::NoFolder { path: path.to_owned() }),
         },
-        Err(error) => Err(OpenError::Io { path: path.to_owned(), reason: error.to_string() }),
+        Err(error) => Err(OpenError::Io { path: path.to_owned(), reason: reason(&error) }),
     }
 }
 
@@ -131,6 +132,7 @@ fn refuse_incomplete(path: &Path, total: usize, missing: Vec<String>) -> Result<
         total,
         missing: some_names(&missing),
         leftovers,
+        index: path.join(INDEX).exists().then(|| INDEX.to_owned()),
     })
 }
 

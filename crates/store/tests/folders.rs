@@ -131,6 +131,17 @@ fn a_stopped_install_says_how_much_is_there() {
     holds(&message, &[&format!("{SHARD_2}.incomplete")]);
 }
 
+/// A name that no shard ever had is the index's fault, not the folder's.
+#[test]
+fn what_is_missing_is_said_to_be_in_the_index() {
+    let dir = install();
+    let index = dir.path().join("model.safetensors.index.json");
+    let text = fs::read_to_string(&index).unwrap();
+    fs::write(&index, text.replacen(SHARD_2, "model-2.safetensnrs", 1)).unwrap();
+    let message = error_of(dir.path());
+    holds(&message, &["model-2.safetensnrs", "model.safetensors.index.json again"]);
+}
+
 #[test]
 fn a_stopped_transfer_into_a_hub_cache_is_seen() {
     let dir = tempfile::tempdir().unwrap();

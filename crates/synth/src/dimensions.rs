@@ -1,8 +1,13 @@
 //! Which model: a preset, and what is changed about it.
 
 use deltafin_spec::{
-    FfnKind, KdaSpec, LayerKind, LayerSpec, MlaSpec, ModelSpec, MoeSpec, SpecError,
+    ExpertTensor, FfnKind, KdaSpec, LayerKind, LayerSpec, MlaSpec, ModelSpec, MoeSpec, SpecError,
+    check_layer_count,
 };
+
+/// Tensors of experts that a plan may list: K3 has half a million of them, and each takes some hundred
+/// bytes of memory before anything is written.
+const EXPERT_TENSORS_MAX: u64 = 1 << 21;
 
 /// What the dimensions start from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +49,7 @@ impl Dimensions {
     pub fn spec(&self) -> Result<ModelSpec, SpecError> {
         let mut spec = preset(self.preset);
         if let Some(count) = self.layers {
+            check_layer_count(count)?;
             spec.layers = (0..count).map(|index| layer(index, count)).collect();
         }
         let changes = [
@@ -56,8 +62,21 @@ impl Dimensions {
             *dimension = wanted.unwrap_or(*dimension);
         }
         spec.check()?;
+        check_plan(&spec)?;
         Ok(spec)
     }
+}
+
+/// A model that is possible may still be too much to plan.
+fn check_plan(spec: &ModelSpec) -> Result<(), SpecError> {
+    let layers = spec.count_ffn(FfnKind::Moe).max(1) as u64;
+    let most = EXPERT_TENSORS_MAX / (layers * ExpertTensor::ALL.len() as u64);
+    if spec.moe.experts as u64 <= most {
+        return Ok(());
+    }
+    let (field, found) = ("num_experts", spec.moe.experts.to_string());
+    let wanted = format!("at most {most} in each of {layers} layers");
+    Err(SpecError { field, found, wanted })
 }
 
 fn preset(preset: Preset) -> ModelSpec {
@@ -127,5 +146,16 @@ mod tests {
     fn impossible_dimensions_are_named() {
         let dims = Dimensions { top_k: Some(49), ..Dimensions::of(Preset::Slice) };
         assert!(dims.spec().unwrap_err().to_string().contains("num_experts_per_token is 49"));
+    }
+
+    #[test]
+    fn more_than_can_be_listed_is_refused_before_a_list_is_made() {
+        for layers in [usize::MAX, 1 << 32, 1 << 13] {
+            let dims = Dimensions { layers: Some(layers), ..Dimensions::of(Preset::Tiny) };
+            assert_eq!(dims.spec().unwrap_err().field, "num_hidden_layers", "{layers}");
+        }
+        let (layers, experts) = (Some(100), Some(1 << 16));
+        let dims = Dimensions { layers, experts, ..Dimensions::of(Preset::Tiny) };
+        assert_eq!(dims.spec().unwrap_err().field, "num_experts");
     }
 }

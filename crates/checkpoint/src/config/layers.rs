@@ -1,21 +1,13 @@
 //! The two lists that say which layer attends how, and where the experts begin.
 
-use deltafin_spec::{FfnKind, LayerKind, LayerSpec, SpecError};
+use deltafin_spec::{FfnKind, LayerKind, LayerSpec, check_layer_count};
 
 use super::{ConfigError, Fields};
 
-/// More layers than any checked model has; refused before a list is allocated.
-const LAYER_LIMIT: usize = 1 << 12;
-
 pub(super) fn read(text: &Fields<'_>, linear: &Fields<'_>) -> Result<Vec<LayerSpec>, ConfigError> {
     let count = text.dim("num_hidden_layers")?;
-    if count > LAYER_LIMIT {
-        return Err(ConfigError::Dimension(SpecError {
-            field: "num_hidden_layers",
-            found: count.to_string(),
-            wanted: format!("a number from 1 to {LAYER_LIMIT}"),
-        }));
-    }
+    // Before a list is allocated.
+    check_layer_count(count)?;
     let mut kinds = vec![None; count];
     assign(&mut kinds, LayerKind::Kda, &linear.counts("kda_layers")?)?;
     assign(&mut kinds, LayerKind::Mla, &linear.counts("full_attn_layers")?)?;

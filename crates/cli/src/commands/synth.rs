@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use deltafin_spec::SpecError;
 use deltafin_synth::{Ended, Plan, Progress};
 
 use crate::args::Synth;
@@ -14,7 +15,7 @@ use crate::terminal::{self, ProgressLine, Terminal, one_line};
 
 /// Does it.
 pub(crate) fn synth(asked: &Synth) -> Result<(), Failure> {
-    let plan = Plan::new(&asked.dimensions, asked.routing, asked.seed)?;
+    let plan = Plan::new(&asked.dimensions, asked.routing, asked.seed).map_err(|e| refused(&e))?;
     let interrupts = Interrupts::install()?.and_terminations()?;
     let began = Instant::now();
     let mut line = ProgressLine::new(Terminal::detect());
@@ -38,6 +39,19 @@ pub(crate) fn synth(asked: &Synth) -> Result<(), Failure> {
             asked.seed,
         )),
     }
+}
+
+/// A refused dimension with the flag that set it.
+fn refused(error: &SpecError) -> Failure {
+    let flag = match error.field {
+        "num_hidden_layers" | "attn_res_block_size" => "--layers",
+        "num_experts" => "--experts",
+        "num_experts_per_token" => "--top-k",
+        "vocab_size" => "--vocab",
+        "intermediate_size" => "--dense-width",
+        _ => return Failure::new(error.to_string()),
+    };
+    Failure::new(format!("{flag}: {error}"))
 }
 
 fn words(at: Progress, seconds: f64) -> String {

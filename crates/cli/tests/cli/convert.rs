@@ -76,6 +76,12 @@ fn a_spine_that_cannot_be_used_is_refused_by_name() {
     // Also where nobody asked for it: another spine would be another text.
     let line = run(&model, &[]).refusal();
     assert!(line.contains("head.spine: 1 bytes") && line.contains("deltafin convert"), "{line}");
+    fs::remove_file(folder.path().join("spine-int8/head.spine")).expect("removed");
+    let line = run(&model, &[]).refusal();
+    assert!(
+        line.contains("head.spine: no such file") && line.contains("deltafin convert"),
+        "{line}"
+    );
     deltafin(&["convert", "--spine", "int8", "--model", &model]).ok();
     assert_eq!(run(&model, &[]).json()["stats"]["recipe"], "int8");
 }

@@ -43,7 +43,12 @@ fn overrides_change_the_dimensions() {
 fn what_cannot_be_is_refused_and_leaves_nothing() {
     let (folder, out) = folder();
     let line = deltafin(&["synth", "--out", &out, "--preset", "tiny", "--top-k", "65"]).refusal();
-    assert!(line.contains("num_experts_per_token is 65"), "{line}");
+    assert!(line.contains("--top-k: num_experts_per_token is 65"), "{line}");
+    let args = ["synth", "--out", &out, "--preset", "tiny", "--sparse"];
+    for layers in ["18446744073709551615", "4294967296", "200"] {
+        let line = deltafin(&[&args[..], &["--layers", layers]].concat()).refusal();
+        assert!(line.starts_with("--layers: ") && line.contains(layers), "{line}");
+    }
     let said = deltafin(&["synth", "--out", &out, "--overlap", "2"]).usage();
     assert!(said.contains("from 0 to 1"), "{said}");
     let taken = folder.path().to_str().expect("UTF-8");

@@ -120,26 +120,23 @@ impl FilePool {
             let stamp = Stamp::of(&file.metadata()?);
             Ok((file, stamp))
         };
-        let (file, now) = opened
-            .and_then(with_stamp)
-            .map_err(|error| StoreError::Reopen { file: name(), reason: self.reason(&error) })?;
+        let (file, now) = opened.and_then(with_stamp).map_err(|error| failed(name(), &error))?;
         match stamp.difference(&now) {
             Some(what) => Err(StoreError::Changed { file: name(), what }),
             None => Ok(file),
         }
     }
 
-    fn reason(&self, error: &io::Error) -> String {
-        if !limit::is_exhausted(error) {
-            return error.to_string();
-        }
-        let (limit, shards) = (limit::soft_limit(), self.files.len());
-        format!("{error}: this process may open {limit} files, the checkpoint has {shards} shards")
-    }
-
     /// A reader that panicked cannot have left the table half changed.
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn failed(file: String, error: &io::Error) -> StoreError {
+    match limit::is_exhausted(error) {
+        true => StoreError::Descriptors { file, limit: limit::soft_limit() },
+        false => StoreError::Reopen { file, reason: error.to_string() },
     }
 }
 

@@ -37,6 +37,11 @@ pub enum SpineError {
     )]
     Source { path: PathBuf, wanted: Identity, found: Identity },
     #[error(
+        "{}: no such file, though the pack's manifest names it; `deltafin convert` makes it again",
+        path.display()
+    )]
+    FileGone { path: PathBuf },
+    #[error(
         "{}: {found} bytes, the manifest says {wanted}; `deltafin convert` makes it again",
         path.display()
     )]

@@ -50,6 +50,10 @@ impl SpinePack {
         let refused = |error| SpineError::Manifest { path: dir.to_owned(), error: Box::new(error) };
         let manifest = Manifest::parse(&bytes).map_err(refused)?;
         let names: Vec<String> = manifest.files.iter().map(|f| f.part.file_name()).collect();
+        let gone = names.iter().map(|name| dir.join(name)).find(|p| !p.exists() && !p.is_symlink());
+        if let Some(path) = gone {
+            return Err(SpineError::FileGone { path });
+        }
         let open = LocalShards::open_bounded(dir, &names, open_files(names.len(), others))?;
         let pack = SpinePack { manifest, store: Arc::new(open), path: dir.to_owned() };
         pack.check_lengths()?;
