@@ -5,10 +5,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
+use crate::terminal::{self, PATIENCE, Terminal};
 
 /// What shells expect of a process ended by an interrupt.
 const INTERRUPTED: i32 = 130;
@@ -68,6 +72,50 @@ impl Interrupts {
     }
 }
 
+/// Between two looks at the flag.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Does `work`, which watches this flag but may take long to come by: a layer of a long prompt takes
+/// minutes. Whoever interrupts it is told that it was heard.
+pub(crate) fn answering<T>(interrupted: &AtomicBool, work: impl FnOnce() -> T) -> T {
+    answering_with(interrupted, work, || {
+        let erase = Terminal::detect().erasing();
+        terminal::note_over(
+            erase,
+            "deltafin: interrupted: this stops after the current layer; once more ends it at once",
+        );
+    })
+}
+
+fn answering_with<T>(
+    interrupted: &AtomicBool,
+    work: impl FnOnce() -> T,
+    say: impl FnOnce() + Send,
+) -> T {
+    let (working, ended) = mpsc::channel();
+    thread::scope(|scope| {
+        let watch = move || say_when_late(interrupted, &ended, say);
+        // Without a thread it stops all the same.
+        let _ = thread::Builder::new().spawn_scoped(scope, watch);
+        let result = work();
+        drop(working);
+        result
+    })
+}
+
+/// Waits for the end of the work. Says it once, if the work goes on long after an interrupt.
+fn say_when_late(interrupted: &AtomicBool, ended: &Receiver<()>, say: impl FnOnce()) {
+    let goes_on = |wait| ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout);
+    while goes_on(INTERVAL) {
+        if interrupted.load(Ordering::SeqCst) {
+            if goes_on(PATIENCE) {
+                say();
+            }
+            return;
+        }
+    }
+}
+
 fn watch(signal: i32, exit_code: i32, raised: &Arc<AtomicBool>) -> Result<(), Failure> {
     let about = |e| Failure::about("cannot watch for interrupts", &e);
     // In this order: the second handler raises the flag that the first one looks at.
@@ -75,4 +123,34 @@ fn watch(signal: i32, exit_code: i32, raised: &Arc<AtomicBool>) -> Result<(), Fa
         .map_err(about)?;
     signal_hook::flag::register(signal, raised.clone()).map_err(about)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_goes_on_after_an_interrupt_is_explained_once() {
+        let (said, heard) = mpsc::channel();
+        let interrupted = AtomicBool::new(true);
+        // The work ends when it hears it, and not before.
+        let work = || heard.recv_timeout(Duration::from_secs(60));
+        let result = answering_with(&interrupted, work, move || {
+            let _ = said.send("late");
+        });
+        assert_eq!(result, Ok("late"));
+    }
+
+    #[test]
+    fn work_that_ends_is_not() {
+        let (said, heard) = mpsc::channel();
+        let result = answering_with(
+            &AtomicBool::new(false),
+            || 7,
+            move || {
+                let _ = said.send("late");
+            },
+        );
+        assert_eq!((result, heard.try_recv()), (7, Err(mpsc::TryRecvError::Disconnected)));
+    }
 }

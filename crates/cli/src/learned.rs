@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use deltafin_engine::{Engine, learned_in};
+use deltafin_engine::{Engine, Learned, learned_in};
 use deltafin_store::Checkpoint;
 
 use crate::args::EngineArgs;
@@ -17,11 +17,20 @@ pub(crate) fn apply(engine: &Engine, args: &EngineArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let Some(folder) = folder() else { return Ok(()) };
-    let known = engine.weights().remember_in(&folder)?;
+    let learned = engine.weights().remember_in(&folder)?;
+    if let Learned::Dropped(file) = &learned {
+        let name = file.display();
+        terminal::say(&format!(
+            "{name} is damaged or cannot be read: what earlier runs learned of experts is lost"
+        ));
+    }
     let Some(bytes) = args.pin() else { return Ok(()) };
-    let kept = if known { engine.weights().pin(bytes) } else { 0 };
-    if kept == 0 {
-        terminal::say("--pin keeps nothing: no earlier run has shown which experts are used most");
+    match learned {
+        Learned::Something if engine.weights().pin(bytes) > 0 => {}
+        Learned::Dropped(_) => terminal::say("--pin keeps nothing: what it goes by is lost"),
+        _ => terminal::say(
+            "--pin keeps nothing: no earlier run has shown which experts are used most",
+        ),
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use deltafin_engine::{Engine, EngineError, EngineOptions};
 use deltafin_kernels::Isa;
@@ -33,6 +33,7 @@ pub(crate) struct Loaded {
     /// All ids that end a reply: the checkpoint's, and those the tokenizer names.
     pub(crate) stop_ids: Vec<u32>,
     model: Model,
+    folders: Vec<PathBuf>,
 }
 
 impl Loaded {
@@ -75,19 +76,27 @@ impl Loaded {
         args.isa().map(Isa::new).transpose().map_err(EngineError::from)?;
         checkpoint.notices.iter().for_each(|notice| terminal::say(notice));
         let checkpoint = spine::apply(checkpoint, &args.spine())?;
+        let folders = [checkpoint.folder(), checkpoint.pack()].into_iter().flatten();
+        let folders = folders.map(Path::to_owned).collect();
         let tokenizer = tokenizer_of(&checkpoint)?;
         let misfit = tokenizer.as_ref().and_then(|found| misfit(&declared(&checkpoint), found));
         let tokenizer = tokenizer.filter(|_| misfit.is_none());
         let loading = ProgressLine::standing(Terminal::detect(), &format!("loading {model}"));
         let engine = Engine::open(checkpoint, options(args))?;
         drop(loading);
+        say_if_context_is_short(&engine);
         moved::say_how_drives_are_read(&engine);
         let vocab = u32::try_from(engine.spec().vocab).unwrap_or(u32::MAX);
         let tokenizer = tokenizer.map(|tokenizer| tokenizer.with_vocab_size(vocab));
         let mut stop_ids = engine.stop_ids().to_vec();
         let named = tokenizer.as_ref().map(Tokenizer::stop_ids).unwrap_or_default();
         stop_ids.extend(named.into_iter().filter(|id| !engine.stop_ids().contains(id)));
-        Ok(Loaded { engine, tokenizer, misfit, stop_ids, model })
+        Ok(Loaded { engine, tokenizer, misfit, stop_ids, model, folders })
+    }
+
+    /// The folders that the weights are read from.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.folders.iter().map(PathBuf::as_path)
     }
 
     /// The tokenizer, where it was found.
@@ -224,6 +233,17 @@ pub(crate) fn read_bounded(path: &Path, bytes_max: usize) -> io::Result<Option<V
     let mut bytes = Vec::new();
     File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
+}
+
+/// Memory must not decide in silence where a text ends.
+fn say_if_context_is_short(engine: &Engine) {
+    if let Some(usual) = engine.context_short_of() {
+        terminal::say(&format!(
+            "context: {} positions instead of {usual}, for memory is short; give --context N for \
+             others, or more --memory",
+            engine.context()
+        ));
+    }
 }
 
 fn options(args: &EngineArgs) -> EngineOptions {

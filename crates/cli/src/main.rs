@@ -21,6 +21,7 @@ mod reply;
 mod safetensors;
 mod spine;
 mod stats;
+mod target;
 mod terminal;
 mod user_folder;
 mod watchers;

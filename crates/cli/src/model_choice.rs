@@ -36,7 +36,7 @@ pub(crate) fn choose(typed: Option<ModelArg>, given: Given) -> Result<Model, Fai
     let model = match typed {
         Some(ModelArg::Demo) => demo()?,
         Some(ModelArg::Directory(path)) => Model::Directory(path),
-        Some(ModelArg::Unset) | None => return installed_or_demo(),
+        None => return installed_or_demo(),
     };
     if given == Given::Environment {
         terminal::say(&format!("model: {model} (DELTAFIN_MODEL)"));
@@ -102,6 +102,12 @@ fn read_remembered(file: &Path) -> Result<Option<PathBuf>, Failure> {
     }
     let text = String::from_utf8(bytes).map_err(|e| cannot(e.to_string()))?;
     let path = PathBuf::from(text.trim_end_matches(['\r', '\n']));
+    if path.is_relative() {
+        return Err(cannot(format!(
+            "it names '{}', which is found from one folder only: an absolute path is wanted",
+            path.display()
+        )));
+    }
     if path.is_dir() {
         return Ok(Some(path));
     }

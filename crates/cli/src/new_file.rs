@@ -107,7 +107,8 @@ fn replaceable(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// The folder that a name is in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -124,7 +125,8 @@ fn unnamed_beside(path: &Path) -> Result<NamedTempFile, Error> {
     })
 }
 
-fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+/// A failed write of the file with this name.
+pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
     Failure::about(format!("cannot write {}", path.display()), error)
 }
 

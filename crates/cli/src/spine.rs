@@ -1,6 +1,5 @@
 //! Which spine a command runs with; it is always said, for it changes what the model computes.
 
-use std::convert::Infallible;
 use std::ffi::OsString;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _, ValueParserFactory};
@@ -31,8 +30,14 @@ impl ValueParserFactory for SpineArg {
     type Parser = clap::builder::ValueParser;
 
     fn value_parser() -> Self::Parser {
-        let spine = |typed| Ok::<SpineArg, Infallible>(SpineArg::from(typed));
-        OsStringValueParser::new().try_map(spine).into()
+        OsStringValueParser::new().try_map(named).into()
+    }
+}
+
+fn named(typed: OsString) -> Result<SpineArg, String> {
+    match typed.is_empty() {
+        true => Err("the name is empty; is a variable unset?".to_owned()),
+        false => Ok(SpineArg::from(typed)),
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Terminal {
     pub(crate) stdout: bool,
     /// Standard error is read by a person.
     pub(crate) stderr: bool,
+    /// It takes commands: one that is dumb shows them as they are.
+    pub(crate) obeys: bool,
     styled: bool,
 }
 
@@ -30,8 +32,14 @@ impl Terminal {
             stdin: stdin().is_terminal(),
             stdout: stdout().is_terminal(),
             stderr: stderr().is_terminal(),
+            obeys: !is_dumb,
             styled: !is_dumb && !is_set("NO_COLOR"),
         }
+    }
+
+    /// What takes back the line that standard error stands in, if that is a line to overwrite.
+    pub(crate) fn erasing(&self) -> &'static str {
+        if self.stderr && self.obeys { ERASE_LINE } else { "" }
     }
 
     /// A piece of text as dimmed. The style ends with the piece, so whenever this process is
@@ -96,6 +104,11 @@ pub(crate) fn note(text: &str) {
     let _ = put(&mut stderr().lock(), &format!("{}\n", visible(text)));
 }
 
+/// As [`note`], in place of the line that `erase` takes back.
+pub(crate) fn note_over(erase: &str, text: &str) {
+    let _ = put(&mut stderr().lock(), &format!("{erase}{}\n", visible(text)));
+}
+
 /// Whether lines of this program's own are objects of JSON. A log has one form for all who write to it.
 static JSON: AtomicBool = AtomicBool::new(false);
 
@@ -123,12 +136,14 @@ pub(crate) fn say_parts(event: &str, words: &str, parts: &Map<String, Value>) {
     let _ = put(&mut stderr().lock(), &format!("{}\n", Value::Object(line)));
 }
 
+/// To the front of the line, and nothing on it.
+const ERASE_LINE: &str = "\r\x1b[2K";
 /// Silence shorter than this needs no explanation.
-const PATIENCE: Duration = Duration::from_millis(400);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(400);
 /// Between two updates of the line.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// One line on standard error that overwrites itself, on a terminal only.
+/// One line on standard error that overwrites itself, on a terminal that can.
 #[derive(Debug)]
 pub(crate) struct ProgressLine {
     enabled: bool,
@@ -140,7 +155,7 @@ impl ProgressLine {
     /// A line that appears when the silence gets long.
     pub(crate) fn new(terminal: Terminal) -> ProgressLine {
         let next = Instant::now() + PATIENCE;
-        ProgressLine { enabled: terminal.stderr, shown: false, next }
+        ProgressLine { enabled: !terminal.erasing().is_empty(), shown: false, next }
     }
 
     /// A line that is there from the start, for work that does not report.
@@ -156,7 +171,7 @@ impl ProgressLine {
         if self.enabled && now >= self.next {
             self.next = now + INTERVAL;
             self.shown = true;
-            let _ = put(&mut stderr().lock(), &format!("\r\x1b[2K{}", one_line(&words())));
+            let _ = put(&mut stderr().lock(), &format!("{ERASE_LINE}{}", one_line(&words())));
         }
     }
 
@@ -164,7 +179,7 @@ impl ProgressLine {
     pub(crate) fn clear(&mut self) {
         if self.shown {
             self.shown = false;
-            let _ = put(&mut stderr().lock(), "\r\x1b[2K");
+            let _ = put(&mut stderr().lock(), ERASE_LINE);
         }
     }
 }

@@ -28,6 +28,7 @@ pub struct Engine<W = StreamedWeights> {
     stop_ids: Vec<u32>,
     chunk: usize,
     context: usize,
+    short_of: Option<usize>,
     plan: Option<Plan>,
     turn: Mutex<()>,
     snapshots: Mutex<Snapshots>,
@@ -95,11 +96,23 @@ impl<W: Weights> Engine<W> {
     }
 
     fn settled(spec: ModelSpec, weights: W, stop_ids: Vec<u32>, settled: Settled) -> Engine<W> {
-        let Settled { isa, threads, context, chunk, snapshots } = settled;
+        let Settled { isa, threads, context, short_of, chunk, snapshots } = settled;
         let kernels = Kernels::new(isa, Arc::new(Pool::new(threads)));
         let snapshots = Mutex::new(Snapshots::new(Shape::of(&spec), snapshots));
         let (recipe, plan, turn) = (Recipe::Bf16, None, Mutex::default());
-        Engine { spec, kernels, weights, recipe, stop_ids, chunk, context, plan, turn, snapshots }
+        Engine {
+            spec,
+            kernels,
+            weights,
+            recipe,
+            stop_ids,
+            chunk,
+            context,
+            short_of,
+            plan,
+            turn,
+            snapshots,
+        }
     }
 
     /// The same engine, told that its weights' spine has this recipe.
@@ -131,6 +144,12 @@ impl<W: Weights> Engine<W> {
     /// Positions a session has room for.
     pub fn context(&self) -> usize {
         self.context
+    }
+
+    /// The positions that a session would have by default and does not, because memory is short. It
+    /// is where a text may end that would else go on, so it wants to be said.
+    pub fn context_short_of(&self) -> Option<usize> {
+        self.short_of
     }
 
     /// Prompt rows of one pass.
@@ -189,6 +208,7 @@ struct Settled {
     isa: Isa,
     threads: usize,
     context: usize,
+    short_of: Option<usize>,
     chunk: usize,
     snapshots: u64,
 }
@@ -206,12 +226,14 @@ fn settle(
         None => Pool::default_threads().min(MOST_THREADS),
     };
     let context = context_of(spec, options.context, budget)?;
+    let unbounded = spec.max_positions.min(DEFAULT_CONTEXT);
+    let short_of = (options.context.is_none() && context < unbounded).then_some(unbounded);
     let chunk = options.chunk.map_or(DEFAULT_CHUNK, NonZeroUsize::get).min(context);
     let snapshots = match options.snapshots {
         SnapshotMemory::Bytes(bytes) => bytes,
         SnapshotMemory::None | SnapshotMemory::Auto => 0,
     };
-    Ok(Settled { isa, threads, context, chunk, snapshots })
+    Ok(Settled { isa, threads, context, short_of, chunk, snapshots })
 }
 
 fn context_of(

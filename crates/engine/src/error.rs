@@ -54,13 +54,16 @@ pub enum EngineError {
     EmptyPrompt,
     /// The prompt leaves no room for an answer.
     #[error(
-        "the prompt of {prompt} tokens does not fit into a context of {context}: shorten it or raise --context"
+        "the prompt of {prompt} tokens does not fit into a context of {context}{}",
+        remedy(*short_of)
     )]
     PromptTooLong {
         /// Tokens of the prompt and of what the session already holds.
         prompt: usize,
         /// Positions of the session.
         context: usize,
+        /// As [`Engine::context_short_of`](crate::Engine::context_short_of).
+        short_of: Option<usize>,
     },
     /// The weights could not be loaded.
     #[error(transparent)]
@@ -68,6 +71,15 @@ pub enum EngineError {
     /// A pass stopped.
     #[error(transparent)]
     Step(StepError<WeightsError>),
+}
+
+fn remedy(short_of: Option<usize>) -> String {
+    match short_of {
+        None => ": shorten it or raise --context".to_owned(),
+        Some(usual) => format!(
+            ", which memory made of the usual {usual}: shorten it, or raise --context or --memory"
+        ),
+    }
 }
 
 /// Weights could not be had in the middle of a pass, from wherever they come.

@@ -33,4 +33,4 @@ pub use observe::{
 pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS, SnapshotMemory};
 pub use residency::demand;
 pub use session::{Flow, Progress, Session};
-pub use weights::{StreamedWeights, learned_in};
+pub use weights::{Learned, StreamedWeights, learned_in};

@@ -50,6 +50,11 @@ const LOGIT_ROWS: usize = 16;
 type StepResult<W> = Result<(), StepError<<W as Weights>::Error>>;
 
 impl<'e, W: Weights> Session<'e, W> {
+    /// The engine it is a sequence on.
+    pub fn engine(&self) -> &'e Engine<W> {
+        self.engine
+    }
+
     /// The ids the state has taken in.
     pub fn ids(&self) -> &[u32] {
         &self.ids
@@ -196,7 +201,11 @@ impl<'e, W: Weights> Session<'e, W> {
         if rows == 0 {
             return Err(EngineError::EmptyPrompt);
         }
-        if prompt > context { Err(EngineError::PromptTooLong { prompt, context }) } else { Ok(()) }
+        if prompt > context {
+            let short_of = self.engine.context_short_of();
+            return Err(EngineError::PromptTooLong { prompt, context, short_of });
+        }
+        Ok(())
     }
 
     fn pass(&mut self, ids: &[u32], head: bool, observer: &mut dyn Observer) -> StepResult<W> {

@@ -12,8 +12,8 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Copies `k3-micro` into `dir` and overwrites the front of a tensor.
-fn damage(dir: &Path, tensor: TensorId, bytes: &[u8]) {
+/// Copies `k3-micro` into `dir` and overwrites the front of a tensor. Returns the name of its file.
+fn damage(dir: &Path, tensor: TensorId, bytes: &[u8]) -> String {
     for entry in std::fs::read_dir(fixture("k3-micro")).unwrap() {
         let path = entry.unwrap().path();
         std::fs::copy(&path, dir.join(path.file_name().unwrap())).unwrap();
@@ -33,7 +33,7 @@ fn damage(dir: &Path, tensor: TensorId, bytes: &[u8]) {
         if let Some(at) = found {
             shard[at..at + bytes.len()].copy_from_slice(bytes);
             std::fs::write(&path, shard).unwrap();
-            return;
+            return path.file_name().unwrap().to_str().unwrap().to_owned();
         }
     }
     panic!("{name} is in no shard");
@@ -50,11 +50,14 @@ fn long_prompt() -> Vec<u32> {
 /// The message that a damaged tensor leads to.
 fn message(tensor: TensorId, bytes: &[u8]) -> String {
     let dir = tempfile::tempdir().unwrap();
-    damage(dir.path(), tensor, bytes);
+    let file = damage(dir.path(), tensor, bytes);
     let checkpoint = deltafin_store::open_dir(dir.path()).unwrap();
     let engine = Engine::open(checkpoint, EngineOptions::default()).unwrap();
     let mut session = engine.session();
-    let error = prefill(&mut session, &long_prompt()).unwrap_err().to_string();
+    let error = prefill(&mut session, &long_prompt()).unwrap_err();
+    let behind = engine.weights().files_behind(&error);
+    assert!(behind.contains(&file.as_str()), "{tensor}: {behind:?}, not {file}");
+    let error = error.to_string();
     assert!(session.ids().is_empty() && session.logits().is_empty());
     assert_eq!(session.greedy(), None);
     assert!(!error.contains('\n'));

@@ -1,11 +1,12 @@
 //! The flags that every command with an engine takes, and what they mean.
 
-use std::convert::Infallible;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser, ValueParserFactory};
+use clap::builder::{
+    BoolishValueParser, OsStringValueParser, TypedValueParser, ValueParserFactory,
+};
 use clap::{Args, ValueEnum};
 use deltafin_engine::{IoMode, MOST_THREADS, Prefetch, SnapshotMemory};
 use deltafin_kernels::IsaKind;
@@ -52,7 +53,8 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "N", env = "DELTAFIN_CHUNK", hide_env_values = true)]
     chunk: Option<Positive>,
 
-    /// Positions to hold, prompt and reply together; 32K by default, or the model's limit if lower
+    /// Positions to hold, prompt and reply together; by default 32K, or the model's limit if lower,
+    /// or as many as an eighth of the memory holds, at least 4K
     #[arg(long, value_name = "N", env = "DELTAFIN_CONTEXT", hide_env_values = true)]
     context: Option<Positive>,
 
@@ -107,7 +109,7 @@ pub(crate) struct EngineArgs {
         long,
         env = "DELTAFIN_STATS",
         hide_env_values = true,
-        value_parser = FalseyValueParser::new()
+        value_parser = BoolishValueParser::new()
     )]
     pub(crate) stats: bool,
 
@@ -116,7 +118,7 @@ pub(crate) struct EngineArgs {
         long,
         env = "DELTAFIN_JSON",
         hide_env_values = true,
-        value_parser = FalseyValueParser::new()
+        value_parser = BoolishValueParser::new()
     )]
     pub(crate) json: bool,
 }
@@ -124,20 +126,22 @@ pub(crate) struct EngineArgs {
 /// What was typed for a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ModelArg {
-    /// Nothing, as an empty environment variable says it.
-    Unset,
     /// The model inside this program.
     Demo,
     /// A directory.
     Directory(PathBuf),
 }
 
-impl From<OsString> for ModelArg {
-    fn from(typed: OsString) -> ModelArg {
+impl TryFrom<OsString> for ModelArg {
+    type Error = String;
+
+    /// Nothing names no model: most likely it stands where a script's variable was never set, and
+    /// another model than the one meant would answer.
+    fn try_from(typed: OsString) -> Result<ModelArg, String> {
         match typed.to_str() {
-            Some("") => ModelArg::Unset,
-            Some("demo") => ModelArg::Demo,
-            _ => ModelArg::Directory(typed.into()),
+            Some("") => Err("the name is empty; is a variable unset?".to_owned()),
+            Some("demo") => Ok(ModelArg::Demo),
+            _ => Ok(ModelArg::Directory(typed.into())),
         }
     }
 }
@@ -146,8 +150,7 @@ impl ValueParserFactory for ModelArg {
     type Parser = clap::builder::ValueParser;
 
     fn value_parser() -> Self::Parser {
-        let model = |typed| Ok::<ModelArg, Infallible>(ModelArg::from(typed));
-        OsStringValueParser::new().try_map(model).into()
+        OsStringValueParser::new().try_map(ModelArg::try_from).into()
     }
 }
 
@@ -271,7 +274,7 @@ impl EngineArgs {
     /// The flags given that act on a model, for a command that loads none.
     pub(crate) fn idle_without_model(&self) -> impl Iterator<Item = &'static str> {
         let given = [
-            ("--model", !matches!(self.model, None | Some(ModelArg::Unset))),
+            ("--model", self.model.is_some()),
             ("--spine", self.spine.is_some()),
             ("--chunk", self.chunk.is_some()),
             ("--context", self.context.is_some()),

@@ -1,9 +1,8 @@
 //! `eval`: the numbers behind the tokens.
 
-use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -88,7 +87,7 @@ struct PassageArgs {
 }
 
 fn compared() -> impl TypedValueParser<Value = Compared> {
-    OsStringValueParser::new().try_map(|typed| Ok::<Compared, Infallible>(Compared::from(typed)))
+    OsStringValueParser::new().try_map(Compared::try_from)
 }
 
 /// A model and its spine, as typed.
@@ -101,15 +100,21 @@ pub(crate) struct Compared {
     typed: OsString,
 }
 
-impl From<OsString> for Compared {
-    fn from(typed: OsString) -> Compared {
+impl TryFrom<OsString> for Compared {
+    type Error = String;
+
+    fn try_from(typed: OsString) -> Result<Compared, String> {
         let split = typed.to_str().and_then(|text| text.rsplit_once('@'));
-        let named = split.and_then(|(model, word)| Some((model, spine::choice(word)?)));
-        let (model, spine) = match named {
-            Some((model, choice)) => (OsString::from(model), Some(SpineArg(choice))),
-            None => (typed.clone(), None),
+        let (model, spine) = match split.map(|(model, word)| (model, word, spine::choice(word))) {
+            Some((model, _, Some(choice))) => (OsString::from(model), Some(SpineArg(choice))),
+            // A folder's name may have the sign in it.
+            Some((_, word, None)) if !word.contains('/') && !Path::new(&typed).exists() => {
+                let spines = "the spines are bf16, int8 and auto";
+                return Err(format!("no such folder, and no spine '{word}': {spines}"));
+            }
+            _ => (typed.clone(), None),
         };
-        Compared { model: ModelArg::from(model), spine, typed }
+        Ok(Compared { model: ModelArg::try_from(model)?, spine, typed })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lists of token ids: typed in place, or kept in a file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::failure::Failure;
 use crate::input;
@@ -39,16 +39,21 @@ impl IdsArg {
     pub(crate) fn read(&self) -> Result<Vec<u32>, Failure> {
         match self {
             IdsArg::Listed(ids) => Ok(ids.clone()),
-            IdsArg::Stdin => parse_list(&input::stdin_text()?)
-                .map_err(|e| Failure::new(format!("standard input: {e}"))),
-            IdsArg::File(path) => read_file(path),
+            IdsArg::Stdin => some_ids(&input::stdin_text()?, "standard input"),
+            IdsArg::File(path) => some_ids(&input::file_text(path)?, &path.display().to_string()),
         }
     }
 }
 
-fn read_file(path: &Path) -> Result<Vec<u32>, Failure> {
-    let text = input::file_text(path)?;
-    parse_list(&text).map_err(|e| Failure::new(format!("{}: {e}", path.display())))
+/// The ids of a file, of which there has to be one: an empty file is most likely another's failure.
+fn some_ids(text: &str, name: &str) -> Result<Vec<u32>, Failure> {
+    match parse_list(text) {
+        Ok(ids) if ids.is_empty() => {
+            Err(Failure::new(format!("{name} is empty: give at least one id")))
+        }
+        Ok(ids) => Ok(ids),
+        Err(e) => Err(Failure::new(format!("{name}: {e}"))),
+    }
 }
 
 /// Decimal ids separated by commas or white space. A JSON array of them is accepted too, because

@@ -168,8 +168,9 @@ pub(crate) fn table() -> clap::Command {
 /// Reads the command line of this process. Help, version and usage errors end it here, the last
 /// with exit code 2.
 pub(crate) fn parse() -> (Command, Given) {
-    let matches = twins::without_empty(table()).try_get_matches();
-    let matches = matches.unwrap_or_else(|e| refusal::exit(&twins::named(e, &table())));
+    let as_set = twins::as_set(table());
+    let matches = as_set.clone().try_get_matches();
+    let matches = matches.unwrap_or_else(|e| refusal::exit(&twins::named(e, &as_set)));
     let given = model_given(&matches);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| refusal::exit(&e));
     match cli.command.meaning(given) {

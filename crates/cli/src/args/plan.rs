@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use super::engine::EngineArgs;
-use super::{Given, ModelArg, Usage};
+use super::{Given, Usage};
 
 /// Say what memory buys and how fast a model will run, before it runs
 ///
@@ -80,8 +80,7 @@ pub(crate) enum Drive {
 impl PlanArgs {
     pub(super) fn meaning(self, given: Given) -> Result<Plan, Usage> {
         let PlanArgs { k3, drive, drive_gbps, engine } = self;
-        let names_model = given == Given::Typed && engine.model != Some(ModelArg::Unset);
-        if k3 && names_model {
+        if k3 && given == Given::Typed {
             return Err(Usage("--k3 plans for the released model: leave --model out".to_owned()));
         }
         if drive.is_some() && !k3 {

@@ -1,10 +1,14 @@
 //! What is said about misuse: the parser's words on one line, and whose help to read.
 
 use std::env;
+use std::ffi::OsString;
+use std::io::Write as _;
 
 use clap::Error;
 use clap::error::ErrorKind;
 
+use super::twins;
+use crate::failure::Failure;
 use crate::terminal;
 
 /// What shells expect of a program that was called wrongly.
@@ -15,9 +19,40 @@ pub(super) fn exit(error: &Error) -> ! {
     match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
-        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => show(error),
+        ErrorKind::InvalidUtf8 => exit_over(&not_utf8(env::args_os(), env::vars_os())),
         _ => exit_over(&words(&error.render().to_string())),
     }
+}
+
+/// Prints help or a version, and ends the process.
+fn show(error: &Error) -> ! {
+    let printed = error.print().and_then(|()| std::io::stdout().flush());
+    let Err(failed) = printed else { std::process::exit(error.exit_code()) };
+    let failure = Failure::writing(&failed);
+    failure.line().iter().for_each(|line| terminal::note(line));
+    std::process::exit(i32::from(failure.exit_code()))
+}
+
+/// Which words and variables are no text; the parser does not say.
+fn not_utf8(
+    words: impl Iterator<Item = OsString>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> String {
+    let (mut places, mut before) = (Vec::new(), String::new());
+    for word in words.skip(1) {
+        let shown = word.to_string_lossy();
+        let flag = if shown.starts_with("--") { shown.split('=').next() } else { None };
+        if word.to_str().is_none() {
+            let flag = flag.or(Some(before.as_str()).filter(|word| word.starts_with("--")));
+            places.push(flag.map_or_else(|| format!("'{shown}'"), str::to_owned));
+        }
+        before = shown.into_owned();
+    }
+    let ours = |name: &OsString| name.to_string_lossy().starts_with(twins::PREFIX);
+    let wrong = variables.filter(|(name, value)| ours(name) && value.to_str().is_none());
+    places.extend(wrong.map(|(name, _)| name.to_string_lossy().into_owned()));
+    format!("what is given for {} is not UTF-8 text", places.join(" and "))
 }
 
 /// Ends the process over a combination of arguments that the parser let pass.

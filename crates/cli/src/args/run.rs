@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::FalseyValueParser;
+use clap::builder::BoolishValueParser;
 
 use super::Usage;
 use super::chat::{Style, StyleArgs};
@@ -43,12 +43,13 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     ids: bool,
 
-    /// Print to standard error where the time of a token goes; with --json, into 'profile'
+    /// Print to standard error where the time of a token goes; with --json, into 'profile'.
+    /// K3_PROFILE counts as well
     #[arg(
         long,
-        env = "K3_PROFILE",
+        env = "DELTAFIN_PROFILE",
         hide_env_values = true,
-        value_parser = FalseyValueParser::new()
+        value_parser = BoolishValueParser::new()
     )]
     profile: bool,
 

@@ -122,7 +122,7 @@ impl SetupArgs {
                 ));
             }
             Some(ModelArg::Directory(dir)) => Some(dir),
-            Some(ModelArg::Unset) | None => None,
+            None => None,
         };
         Ok(Setup {
             dir,

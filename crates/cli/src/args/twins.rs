@@ -10,20 +10,30 @@ use clap::{Arg, Command};
 use crate::terminal;
 
 /// What the names of all our variables begin with.
-const PREFIX: &str = "DELTAFIN_";
+pub(super) const PREFIX: &str = "DELTAFIN_";
 
 /// An empty key is refused, not ignored: whoever sets one means to keep others out.
 const NEVER_EMPTY: &str = "api_keys";
 
-/// The table without the variables that are empty: such a variable is as good as none.
-pub(super) fn without_empty(table: Command) -> Command {
+/// A variable of ours, and another's name for the same, read where ours is not set.
+const OTHER_NAME: (&str, &str) = ("DELTAFIN_PROFILE", "K3_PROFILE");
+
+/// The table as this environment has it: without the variables that are empty, for such a variable is
+/// as good as none, and with the other name of one that is not set.
+pub(super) fn as_set(table: Command) -> Command {
     let inner: Vec<String> =
         table.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    let table = table.mut_args(|arg| match is_empty(&arg) && arg.get_id() != NEVER_EMPTY {
-        true => arg.env(Resettable::Reset),
-        false => arg,
+    let table = table.mut_args(under_other_name).mut_args(|arg| match is_empty(&arg) {
+        true if arg.get_id() != NEVER_EMPTY => arg.env(Resettable::Reset),
+        _ => arg,
     });
-    inner.iter().fold(table, |table, name| table.mut_subcommand(name, without_empty))
+    inner.iter().fold(table, |table, name| table.mut_subcommand(name, as_set))
+}
+
+fn under_other_name(arg: Arg) -> Arg {
+    let (ours, other) = OTHER_NAME;
+    let is_set = env::var_os(ours).is_some_and(|value| !value.is_empty());
+    if is_set || arg.get_env().is_none_or(|name| name != ours) { arg } else { arg.env(other) }
 }
 
 fn is_empty(arg: &Arg) -> bool {

@@ -3,6 +3,8 @@
 mod history;
 mod lines;
 
+use std::path::Path;
+
 use deltafin_engine::{Counters, Finish, Limits, Mark, Session};
 use deltafin_text::chat::{Message, Places, Turns};
 use deltafin_text::reply::{Channel, ReplyOptions};
@@ -17,6 +19,7 @@ use crate::interrupt::Interrupts;
 use crate::load::Loaded;
 use crate::reply::{Conversation, Nothing, Show};
 use crate::stats::Summary;
+use crate::target::foreign_target;
 use crate::terminal::{self, Terminal};
 
 const HELP: &str = "\
@@ -50,6 +53,14 @@ pub(crate) fn chat(chat: Chat, given: Given) -> Result<(), Failure> {
     }
     let mut refused = false;
     while let Some(line) = lines.next()? {
+        let line = match line {
+            Ok(line) => line,
+            Err(failure) => {
+                failure.line().iter().for_each(|line| terminal::note(line));
+                refused = true;
+                continue;
+            }
+        };
         match talk.line(&line) {
             Ok(true) => {}
             Ok(false) => break,
@@ -101,7 +112,7 @@ impl Talk<'_> {
             ("reset", "") => self.history.reset(),
             ("system", text) => self.history.set_system(text),
             ("save", "") => return Err(Failure::new("/save needs a file name")),
-            ("save", file) => self.history.save(file.as_ref())?,
+            ("save", file) => self.save(file.as_ref())?,
             _ => {
                 return Err(Failure::new(format!(
                     "unknown command '/{command}': /help lists them; // begins a line with a slash"
@@ -109,6 +120,10 @@ impl Talk<'_> {
             }
         }
         Ok(true)
+    }
+
+    fn save(&self, file: &Path) -> Result<(), Failure> {
+        self.history.save(&foreign_target(file, self.loaded.folders())?)
     }
 
     /// One turn: the user's words in, the model's out. A turn that comes to nothing leaves

@@ -19,9 +19,10 @@ use self::timing::Timing;
 use crate::args::{EngineArgs, Eval, Given, Logits, Ppl};
 use crate::failure::Failure;
 use crate::input;
-use crate::interrupt::Interrupts;
+use crate::interrupt::{self, Interrupts};
 use crate::load::Loaded;
 use crate::new_file::{self, Unfinished};
+use crate::target::foreign_target;
 use crate::terminal::{self, ProgressLine, Terminal, one_line};
 
 /// Does it.
@@ -42,12 +43,15 @@ fn logits(asked: &Logits, given: Given) -> Result<(), Failure> {
     let at_the_end = unfinished.clone();
     let interrupts = Interrupts::install_tidying(move || at_the_end.remove_for_good())?;
     let loaded = Loaded::open_for(&ids, &asked.engine, given)?;
+    foreign_target(&asked.out, loaded.folders())?;
     let spec = loaded.engine.spec();
     let began = Instant::now();
     let recording = Recording::create(&asked.out, spec, ids.len(), asked.hidden, &unfinished)?;
     let mut progress = Rows::new(ids.len());
     let interrupted = interrupts.begin();
-    let recorded = recording.fill(&loaded.engine, &ids, interrupted, &mut |row| progress.at(row));
+    let recorded = interrupt::answering(interrupted, || {
+        recording.fill(&loaded.engine, &ids, interrupted, &mut |row| progress.at(row))
+    });
     drop(progress);
     if interrupts.end() {
         return Err(Failure::Interrupted);
@@ -69,9 +73,9 @@ fn logits(asked: &Logits, given: Given) -> Result<(), Failure> {
 
 /// Prints how well the model expects a text.
 fn perplexity(asked: &Ppl, given: Given) -> Result<(), Failure> {
-    let text = match asked.text.to_str() {
-        Some("-") => input::stdin_text()?,
-        _ => input::file_text(&asked.text)?,
+    let (text, name) = match asked.text.to_str() {
+        Some("-") => (input::stdin_text()?, "standard input".to_owned()),
+        _ => (input::file_text(&asked.text)?, asked.text.display().to_string()),
     };
     let interrupts = Interrupts::install()?;
     let loaded = Loaded::open(&asked.engine, given)?;
@@ -79,19 +83,22 @@ fn perplexity(asked: &Ppl, given: Given) -> Result<(), Failure> {
     let predicted = ids.len().saturating_sub(1);
     if predicted == 0 {
         return Err(Failure::new(format!(
-            "perplexity needs a text of at least two tokens: this one has {}",
+            "perplexity needs a text of at least two tokens: {name} has {}",
             ids.len()
         )));
     }
     let began = Instant::now();
     let mut surprise = Surprise::new(&ids, loaded.engine.spec().vocab);
     let mut progress = Rows::new(ids.len());
-    let evaluated = loaded.engine.session().evaluate(
-        &ids,
-        &mut Watch(interrupts.begin()),
-        &mut |row| progress.at(row),
-        &mut |first, rows| surprise.take(first, rows),
-    );
+    let interrupted = interrupts.begin();
+    let evaluated = interrupt::answering(interrupted, || {
+        loaded.engine.session().evaluate(
+            &ids,
+            &mut Watch(interrupted),
+            &mut |row| progress.at(row),
+            &mut |first, rows| surprise.take(first, rows),
+        )
+    });
     drop(progress);
     if interrupts.end() {
         return Err(Failure::Interrupted);

@@ -3,11 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deltafin_engine::{Finish, Limits, Listener, Outcome, Progress, Session, generate};
+use deltafin_engine::{
+    EngineError, Finish, Limits, Listener, Outcome, Progress, Session, generate,
+};
 use deltafin_text::reply::Cut;
 
-use crate::failure::Failure;
-use crate::interrupt::Interrupts;
+use crate::failure::{Failure, chain};
+use crate::interrupt::{self, Interrupts};
 use crate::reply::Show;
 use crate::terminal::{self, ProgressLine, Terminal};
 
@@ -61,7 +63,8 @@ pub(crate) fn run(
     let progress = ProgressLine::new(terminal);
     let interrupted = interrupts.begin();
     let mut live = Live { show, interrupted, progress, ids: Vec::new(), failure: None };
-    let outcome = generate(session, prompt, limits, &mut live);
+    let outcome =
+        interrupt::answering(interrupted, || generate(session, prompt, limits, &mut live));
     let Live { mut progress, ids, failure, .. } = live;
     progress.clear();
     interrupts.end();
@@ -75,7 +78,7 @@ pub(crate) fn run(
             if !ids.is_empty() {
                 show.finish(Cut::Cancelled)?;
             }
-            return Err(error.into());
+            return Err(with_files(session, &error));
         }
     };
     let generated = Generated { ids, outcome };
@@ -85,6 +88,13 @@ pub(crate) fn run(
     show.finish(generated.cut())?;
     say_if_full(&generated, limits.max_new);
     Ok(generated)
+}
+
+/// A fault, and the files to fetch again where weights are what is wrong.
+fn with_files(session: &Session<'_>, error: &EngineError) -> Failure {
+    let files = session.engine().weights().files_behind(error);
+    let names = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
+    Failure::new(format!("{}{names}", chain(error)))
 }
 
 /// A reply that ends for want of room says so: nobody asked for that length.

@@ -1,6 +1,6 @@
 //! `tokenize`: text to ids and back, without an engine.
 
-use std::io::{BufRead as _, stdin};
+use std::io::stdin;
 use std::path::Path;
 
 use deltafin_text::chat::{Request, rendered_text};
@@ -60,10 +60,10 @@ fn one(tokenizer: &Tokenizer, what: What, text: &str) -> Result<(), Failure> {
 /// One JSON value per line in, one out. A bad line spoils only its own answer, and the exit code.
 fn batch(tokenizer: &Tokenizer, what: What) -> Result<(), Failure> {
     let mut refused = 0;
-    let mut lines = 0;
-    for line in stdin().lock().split(b'\n') {
-        let line = line.map_err(|e| Failure::about("cannot read standard input", &e))?;
-        lines += 1;
+    let mut count = 0;
+    let mut lines = input::Lines::of(stdin().lock());
+    while let Some(line) = lines.next()? {
+        count += 1;
         let output = match utf8(&line).and_then(|line| value(tokenizer, what, line)) {
             Ok(output) => output,
             Err(Failure::Fault(message)) => {
@@ -76,7 +76,7 @@ fn batch(tokenizer: &Tokenizer, what: What) -> Result<(), Failure> {
     }
     match refused {
         0 => Ok(()),
-        _ => Err(Failure::new(format!("{refused} of {lines} lines were refused"))),
+        _ => Err(Failure::new(format!("{refused} of {count} lines were refused"))),
     }
 }
 

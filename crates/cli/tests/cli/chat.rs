@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::program::{deltafin, deltafin_on};
+use crate::program::{Ran, command, deltafin, deltafin_on, ran, spawn};
 
 const CHAT: [&str; 3] = ["chat", "--model", "demo"];
 
@@ -91,6 +91,35 @@ fn a_refused_command_is_named_and_ends_nothing() {
         assert!(run.err.contains(named) && run.said().lines().count() == 1, "{run:?}");
         assert_eq!(run.out, deltafin_on("Hello!\n", &CHAT).ok());
     }
+}
+
+fn on_bytes(input: &[u8]) -> Ran {
+    use std::io::Write as _;
+    let mut child = spawn(command().args(CHAT).stdin(std::process::Stdio::piped()));
+    child.stdin.take().expect("piped").write_all(input).expect("read");
+    ran(child.wait_with_output().expect("ends"))
+}
+
+/// One bad line stays one bad line.
+#[test]
+fn a_line_that_is_no_text_is_named_and_ends_nothing() {
+    let run = on_bytes(b"\n\xff\nHello!\n");
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let said = run.said();
+    assert!(said.contains("line 2 of standard input is not UTF-8") && said.lines().count() == 1);
+    assert_eq!(run.out, deltafin_on("Hello!\n", &CHAT).ok());
+}
+
+/// A pipe has nobody at its other end to take what is saved.
+#[test]
+fn a_conversation_is_saved_in_an_ordinary_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo runs").success());
+    let run = deltafin_on(&format!("/save {}\n", pipe.display()), &CHAT);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.err.contains("not an ordinary file"), "{run:?}");
 }
 
 /// A doubled slash says a slash.

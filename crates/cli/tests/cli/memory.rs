@@ -26,8 +26,13 @@ fn what_one_run_learns_the_next_one_uses_and_the_ids_stay() {
     let file = std::fs::read_dir(&heat).expect("is there").next().expect("one file").expect("read");
     std::fs::write(file.path(), b"not what it was").expect("written");
     let damaged = ids(state.path(), &pinned);
+    let name = file.path().display().to_string();
+    let lost = damaged.err.lines().filter(|line| line.contains(&name) && line.contains("damaged"));
+    assert_eq!(lost.count(), 1, "{damaged:?}");
     assert!(damaged.err.contains("--pin keeps nothing"), "{damaged:?}");
     assert_eq!(damaged.ok(), wanted);
+    let mended = ids(state.path(), &pinned);
+    assert!(!mended.err.contains("damaged") && !mended.err.contains("--pin"), "{mended:?}");
 }
 
 #[test]
@@ -101,4 +106,29 @@ fn a_budget_that_cannot_be_kept_is_refused_with_one_that_can() {
     assert!(line.contains("1.00 MiB is too small") && line.contains("give --memory "), "{line}");
     let line = ids(state.path(), &["--memory", "900000G"]).refusal();
     assert!(line.contains("--memory") && line.contains("at most"), "{line}");
+}
+
+/// Where a text ends is not memory's to decide in silence.
+#[test]
+fn a_context_that_memory_cut_is_said() {
+    let state = tempfile::tempdir().expect("a folder");
+    let wanted = ids(state.path(), &[]).ok();
+    let small = ids(state.path(), &["--memory", "64M"]);
+    let line = small.err.lines().find(|line| line.starts_with("deltafin: context: "));
+    let line = line.unwrap_or_else(|| panic!("{small:?}"));
+    for words in ["instead of 32768", "--context", "--memory"] {
+        assert!(line.contains(words), "{words}: {line}");
+    }
+    assert_eq!(small.ok(), wanted);
+    let asked = ids(state.path(), &["--memory", "64M", "--context", "100"]);
+    assert!(!asked.err.contains("deltafin: context: "), "{asked:?}");
+
+    let path = state.path().join("long");
+    std::fs::write(&path, "1 ".repeat(20_000)).expect("written");
+    let mut run = command();
+    run.args(["run", "--model", &fixture("k3-micro"), "--ids", "--memory", "64M"]);
+    let line = ran(run.arg("--prompt-ids").arg(&path).output().expect("runs")).refusal();
+    for words in ["20000", "32768", "--context", "--memory"] {
+        assert!(line.contains(words), "{words}: {line}");
+    }
 }

@@ -44,6 +44,8 @@ fn the_installed_model_comes_before_the_demo() {
 #[test]
 fn an_installed_model_that_is_gone_is_not_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
+    let line = installed(folder.path(), "somewhere\n").refusal();
+    assert!(line.contains("'somewhere'") && line.contains("absolute"), "{line}");
     let line = installed(folder.path(), "/gone\n").refusal();
     assert!(line.contains("'/gone'") && line.contains("--model"), "{line}");
 }
@@ -65,6 +67,39 @@ fn every_engine_flag_has_a_twin() {
     );
     assert_eq!(run.json()["stats"]["context"], 2048);
     assert!(with(&[("DELTAFIN_THREADS", "many")], &[]).usage().contains("many"));
+    let said = with(&[("DELTAFIN_STATS", "maybe")], &[]).usage();
+    assert!(said.contains("'maybe'") && said.contains("DELTAFIN_STATS"), "{said}");
+}
+
+#[test]
+fn a_profile_has_a_variable_of_two_names() {
+    let profile = "prefill: 2 tokens";
+    for name in ["DELTAFIN_PROFILE", "K3_PROFILE"] {
+        assert!(with(&[(name, "1")], &[]).err.contains(profile), "{name}");
+        let said = with(&[(name, "perhaps")], &[]).usage();
+        assert!(said.contains(name) && said.contains("'perhaps'"), "{said}");
+    }
+    let run = with(&[("DELTAFIN_PROFILE", "0"), ("K3_PROFILE", "1")], &[]);
+    assert!(!run.err.contains(profile), "{run:?}");
+    assert!(!run.err.contains("ignored"), "{run:?}");
+}
+
+/// As a script's unset variable leaves it: the demo must not answer in another model's place.
+#[test]
+fn an_empty_name_is_no_model() {
+    for (args, flag) in [
+        (&["run", "--prompt", "x", "--model", ""][..], "--model"),
+        (&["run", "--prompt", "x", "--spine="], "--spine"),
+        (&["inspect", ""], "[DIR|demo]"),
+        (&["eval", "compare", "@int8", "demo", "--ids", "1,2"], "<A>"),
+        (&["eval", "compare", "demo", "", "--ids", "1,2"], "<B>"),
+        (&["tokenize", "--model=", "x"], "--model"),
+    ] {
+        let said = deltafin(args).usage();
+        assert!(said.contains(flag) && said.contains("empty"), "{args:?}: {said}");
+    }
+    let said = deltafin(&["eval", "compare", "demo@int4", "demo", "--ids", "1,2"]).usage();
+    assert!(said.contains("'int4'") && said.contains("int8"), "{said}");
 }
 
 #[test]

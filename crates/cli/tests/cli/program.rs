@@ -64,9 +64,11 @@ impl Ran {
     }
 }
 
-/// Whether a line says what runs, as every command with a model does first.
+/// Whether a line says what runs and in which context, as commands with a model do first.
 pub(crate) fn is_about_the_model(line: &str) -> bool {
-    ["deltafin: model: ", "deltafin: spine: "].iter().any(|about| line.starts_with(about))
+    ["deltafin: model: ", "deltafin: spine: ", "deltafin: context: "]
+        .iter()
+        .any(|about| line.starts_with(about))
 }
 
 /// The command, with nobody's settings and nothing on standard input.

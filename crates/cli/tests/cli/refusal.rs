@@ -135,6 +135,53 @@ fn bad_files_are_named() {
     assert!(line.contains(out), "{line}");
 }
 
+/// An empty file is most likely another command's failure: it is named.
+#[test]
+fn empty_files_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("nothing");
+    std::fs::write(&path, "").expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let line = deltafin(&["run", "--ids", "--prompt-ids", path]).refusal();
+    assert!(line.contains(path) && line.contains("empty"), "{line}");
+    let line = deltafin(&["eval", "ppl", "--model", "demo", "--text", path]).refusal();
+    assert!(line.contains(path) && line.contains("has 0"), "{line}");
+}
+
+/// What has no end is not read until memory is gone.
+#[test]
+fn endless_input_is_refused() {
+    let line = deltafin(&["run", "--ids", "--prompt-ids", "/dev/zero"]).refusal();
+    assert!(line.contains("/dev/zero is longer than"), "{line}");
+    for (args, named) in [
+        (&["run", "--prompt", "-"][..], "standard input"),
+        (&["tokenize", "--model", "demo", "--batch"], "line 1 of standard input"),
+        (&["chat", "--model", "demo"], "line 1 of standard input"),
+    ] {
+        let zeros = std::fs::File::open("/dev/zero").expect("the device");
+        let run = ran(command().args(args).stdin(zeros).output().expect("runs"));
+        let line = run.refusal();
+        assert!(line.starts_with(named) && line.contains("longer than"), "{line}");
+    }
+}
+
+/// A model is not written over, nor written beside.
+#[test]
+fn the_model_s_own_files_are_not_replaced() {
+    let folder = mixed("k3-micro", &[], "");
+    let model = folder.path().to_str().expect("UTF-8");
+    let config = folder.path().join("config.json");
+    let before = std::fs::read(&config).expect("read");
+    let args = ["eval", "logits", "--model", model, "--ids", "1,2", "--out"];
+    for name in ["config.json", "new.safetensors"] {
+        let out = folder.path().join(name);
+        let line = deltafin(&[&args[..], &[out.to_str().expect("UTF-8")]].concat()).refusal();
+        assert!(line.contains(name) && line.contains("another name"), "{line}");
+    }
+    assert_eq!(std::fs::read(&config).expect("read"), before);
+    assert!(!folder.path().join("new.safetensors").exists());
+}
+
 /// A full disk is a fault, not a closed pipe.
 #[cfg(target_os = "linux")]
 #[test]
@@ -143,6 +190,24 @@ fn output_that_cannot_be_written_is_a_fault() {
     let args = ["run", "--model", "demo", "--prompt", "The capital of France is"];
     let run = ran(command().args(args).stdout(full).output().expect("runs"));
     assert!(run.refusal().starts_with("cannot write the output: "));
+    let full = std::fs::File::create("/dev/full").expect("the device");
+    let run = ran(command().args(["run", "--help"]).stdout(full).output().expect("runs"));
+    assert!(run.refusal().starts_with("cannot write the output: "));
+}
+
+/// The parser does not say which.
+#[test]
+fn what_is_no_text_is_named() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let odd = OsStr::from_bytes(b"\xff");
+    let run = ran(command().args(["run", "--prompt"]).arg(odd).output().expect("runs"));
+    let said = run.usage();
+    assert!(said.contains("--prompt is not UTF-8 text"), "{said}");
+    let mut run = command();
+    run.args(["run", "--prompt", "x"]).env("DELTAFIN_THREADS", odd);
+    let said = ran(run.output().expect("runs")).usage();
+    assert!(said.contains("DELTAFIN_THREADS is not UTF-8 text"), "{said}");
 }
 
 #[test]

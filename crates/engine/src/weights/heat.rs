@@ -14,6 +14,18 @@ use std::path::{Path, PathBuf};
 /// Larger than the file of any model that can be opened.
 const BYTES_MAX: u64 = 64 << 20;
 
+/// What there was of earlier runs to go on from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// No run has left anything.
+    Nothing,
+    /// How often experts were used.
+    Something,
+    /// This file, which is damaged, of another version or cannot be read: a run that ends well
+    /// replaces it.
+    Dropped(PathBuf),
+}
+
 /// Where a checkpoint's file is.
 pub(super) struct HeatFile {
     path: PathBuf,
@@ -27,8 +39,14 @@ impl HeatFile {
     }
 
     /// Lets `stream` go on from the file, if there is one.
-    pub(super) fn adopt(&self, stream: &Stream) -> bool {
-        self.read().is_some_and(|file| stream.adopt_heat(self.identity, &file))
+    pub(super) fn adopt(&self, stream: &Stream) -> Learned {
+        if fs::metadata(&self.path).is_err() {
+            return Learned::Nothing;
+        }
+        match self.read().is_some_and(|file| stream.adopt_heat(self.identity, &file)) {
+            true => Learned::Something,
+            false => Learned::Dropped(self.path.clone()),
+        }
     }
 
     fn read(&self) -> Option<Vec<u8>> {

@@ -1,5 +1,6 @@
 //! A checkpoint's weights for the forward pass: the bytes a [`Stream`] hands out, seen as matrices.
 
+mod blame;
 mod heat;
 mod views;
 
@@ -13,7 +14,7 @@ use deltafin_store::drive::IoMode;
 use deltafin_store::{Checkpoint, Store, StoreError, read_record, read_row};
 use deltafin_stream::{Layout, SpineLease, Stream, StreamError, expert_room};
 use heat::HeatFile;
-pub use heat::learned_in;
+pub use heat::{Learned, learned_in};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -54,11 +55,11 @@ impl StreamedWeights {
     }
 
     /// Goes on from what earlier runs learned about this checkpoint's experts, and leaves in `folder`
-    /// what this one learns when it ends. Tells whether there was anything to go on from.
+    /// what this one learns when it ends. Tells what there was to go on from.
     ///
     /// # Errors
     /// When the checkpoint cannot be read.
-    pub fn remember_in(&self, folder: &Path) -> Result<bool, StoreError> {
+    pub fn remember_in(&self, folder: &Path) -> Result<Learned, StoreError> {
         let identity = self.checkpoint.identity()?;
         let file = self.heat.get_or_init(|| HeatFile::new(folder, identity));
         Ok(file.adopt(&self.stream))

@@ -170,3 +170,20 @@ impl Open {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A drive is not at fault where descriptors are what lacks.
+    #[test]
+    fn a_limit_of_open_files_is_told_from_a_fault() {
+        let said = |code: rustix::io::Errno| {
+            failed("s".to_owned(), &io::Error::from_raw_os_error(code.raw_os_error())).to_string()
+        };
+        for limit in [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE] {
+            assert!(said(limit).contains("ulimit -n") && !said(limit).contains("drive"));
+        }
+        assert!(said(rustix::io::Errno::IO).contains("check the drive"));
+    }
+}

@@ -1,21 +1,24 @@
 //! Lines that a person edits, or lines that a script writes.
 
-use std::io::{BufRead as _, stdin};
+use std::io::{BufReader, Stdin, stdin, stdout};
 
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
 use crate::failure::Failure;
+use crate::input;
 use crate::terminal::Terminal;
 
 const PROMPT: &str = "> ";
+/// Pasted text comes without marks around it. The editor asks for them while it waits for a line.
+const PLAIN_PASTE: &str = "\x1b[?2004l";
 
 /// Where lines come from.
 pub(super) enum Lines {
     /// A terminal, with editing and a history for as long as the program runs.
     Edited(Box<DefaultEditor>),
     /// Anything else.
-    Plain,
+    Plain(input::Lines<BufReader<Stdin>>),
 }
 
 impl Lines {
@@ -23,12 +26,12 @@ impl Lines {
     pub(super) fn open(terminal: Terminal) -> Result<Lines, Failure> {
         if terminal.stdin && terminal.stdout {
             // The editor changes how the terminal works while it waits for a line.
-            restore_terminal_when_ended();
+            restore_terminal_when_ended(terminal);
             let editor = DefaultEditor::new();
             let about = |e| Failure::about("cannot use the terminal", &e);
             return Ok(Lines::Edited(Box::new(editor.map_err(about)?)));
         }
-        Ok(Lines::Plain)
+        Ok(Lines::Plain(input::Lines::of(BufReader::new(stdin()))))
     }
 
     /// Whether someone is there to try again.
@@ -36,17 +39,21 @@ impl Lines {
         matches!(self, Lines::Edited(_))
     }
 
-    /// Waits for the next line, without its end; nothing when there are no more.
-    pub(super) fn next(&mut self) -> Result<Option<String>, Failure> {
+    /// Waits for the next line, without its end; nothing when there are no more. One that is no
+    /// text spoils only itself.
+    pub(super) fn next(&mut self) -> Result<Option<Result<String, Failure>>, Failure> {
         match self {
-            Lines::Edited(editor) => edited(editor),
-            Lines::Plain => plain(),
+            Lines::Edited(editor) => Ok(edited(editor)?.map(Ok)),
+            Lines::Plain(lines) => {
+                let line = lines.next()?;
+                Ok(line.map(|line| plain(line, &lines.name())))
+            }
         }
     }
 }
 
 /// Leaves the terminal as it is now when the process is asked to end.
-fn restore_terminal_when_ended() {
+fn restore_terminal_when_ended(terminal: Terminal) {
     use nix::sys::termios::{SetArg, tcgetattr, tcsetattr};
     use signal_hook::consts::{SIGHUP, SIGTERM};
     use signal_hook::iterator::Signals;
@@ -58,6 +65,10 @@ fn restore_terminal_when_ended() {
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             let _ = tcsetattr(stdin(), SetArg::TCSANOW, &before);
+            if terminal.obeys {
+                // Not through the lock on standard output: whoever holds it may never let go.
+                let _ = rustix::io::write(stdout(), PLAIN_PASTE.as_bytes());
+            }
             // What shells expect of a process ended by a signal.
             std::process::exit(128 + signal);
         }
@@ -80,13 +91,8 @@ fn edited(editor: &mut DefaultEditor) -> Result<Option<String>, Failure> {
     }
 }
 
-fn plain() -> Result<Option<String>, Failure> {
-    let mut line = String::new();
-    let read = stdin().lock().read_line(&mut line);
-    if read.map_err(|e| Failure::about("cannot read standard input", &e))? == 0 {
-        return Ok(None);
-    }
-    let kept = line.trim_end_matches(['\r', '\n']).len();
-    line.truncate(kept);
-    Ok(Some(line))
+fn plain(line: Vec<u8>, name: &str) -> Result<String, Failure> {
+    let mut line = input::utf8(line, name)?;
+    line.truncate(line.trim_end_matches('\r').len());
+    Ok(line)
 }

@@ -13,7 +13,7 @@ use super::{Rows, Watch};
 use crate::args::{self, Compare, Compared, Given, Passage};
 use crate::failure::Failure;
 use crate::input;
-use crate::interrupt::Interrupts;
+use crate::interrupt::{self, Interrupts};
 use crate::load::{self, Loaded};
 use crate::model_choice;
 use crate::terminal;
@@ -36,7 +36,8 @@ pub(super) fn compare(asked: &Compare) -> Result<(), Failure> {
     };
     check(&ids, &a, &b)?;
     let began = Instant::now();
-    let sums = Sums::over(&ids, &a, &b, interrupts.begin());
+    let interrupted = interrupts.begin();
+    let sums = interrupt::answering(interrupted, || Sums::over(&ids, &a, &b, interrupted));
     if interrupts.end() {
         return Err(Failure::Interrupted);
     }
@@ -87,9 +88,10 @@ fn check(ids: &[u32], a: &Loaded, b: &Loaded) -> Result<(), Failure> {
     if prompt < 2 {
         return Err(Failure::new(format!("a comparison needs at least two tokens: got {prompt}")));
     }
-    let context = a.engine.context().min(b.engine.context());
+    let narrow = if a.engine.context() <= b.engine.context() { a } else { b };
+    let (context, short_of) = (narrow.engine.context(), narrow.engine.context_short_of());
     match prompt > context {
-        true => Err(EngineError::PromptTooLong { prompt, context }.into()),
+        true => Err(EngineError::PromptTooLong { prompt, context, short_of }.into()),
         false => Ok(()),
     }
 }
