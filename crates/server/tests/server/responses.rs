@@ -127,7 +127,12 @@ fn a_stream_has_the_documented_events_and_says_the_same() {
     };
     let expected = [
         vec!["response.created", "response.in_progress"],
-        item(&["response.reasoning_text.delta", "response.reasoning_text.done"]),
+        item(&[
+            "response.content_part.added",
+            "response.reasoning_text.delta",
+            "response.reasoning_text.done",
+            "response.content_part.done",
+        ]),
         item(&[
             "response.content_part.added",
             "response.output_text.delta",

@@ -41,10 +41,9 @@ impl Kind {
 
 /// An item of text; one that was only begun has no content.
 pub(super) fn text(kind: Kind, id: &str, text: &str, status: Status) -> Value {
-    let content = match (status, kind) {
-        (Status::InProgress, _) => json!([]),
-        (_, Kind::Reasoning) => json!([{ "type": "reasoning_text", "text": text }]),
-        (_, Kind::Message) => json!([part(text)]),
+    let content = match status {
+        Status::InProgress => json!([]),
+        _ => json!([part(kind, text)]),
     };
     let status = status.word();
     match kind {
@@ -57,9 +56,14 @@ pub(super) fn text(kind: Kind, id: &str, text: &str, status: Status) -> Value {
     }
 }
 
-/// What a message says.
-pub(super) fn part(text: &str) -> Value {
-    json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
+/// The one part of such an item.
+pub(super) fn part(kind: Kind, text: &str) -> Value {
+    match kind {
+        Kind::Reasoning => json!({ "type": "reasoning_text", "text": text }),
+        Kind::Message => {
+            json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
+        }
+    }
 }
 
 /// A call of a function, or of a tool that takes free text.

@@ -92,10 +92,9 @@ impl Items {
     fn enter(&mut self, kind: Kind, id: String) -> Vec<String> {
         let item = items::text(kind, &id, "", Status::InProgress);
         let mut events = vec![self.item("response.output_item.added", item)];
-        if kind == Kind::Message {
-            let part = json!({ "content_index": 0, "part": items::part("") });
-            events.push(self.part("response.content_part.added", &id, part));
-        }
+        // Clients put text only where a part was announced, reasoning included.
+        let part = json!({ "content_index": 0, "part": items::part(kind, "") });
+        events.push(self.part("response.content_part.added", &id, part));
         self.open = Some(Open { kind, id, text: String::new() });
         events
     }
@@ -113,10 +112,10 @@ impl Items {
             Kind::Message => {
                 let whole = json!({ "content_index": 0, "text": text, "logprobs": [] });
                 events.push(self.part("response.output_text.done", &id, whole));
-                let part = json!({ "content_index": 0, "part": items::part(&text) });
-                events.push(self.part("response.content_part.done", &id, part));
             }
         }
+        let part = json!({ "content_index": 0, "part": items::part(kind, &text) });
+        events.push(self.part("response.content_part.done", &id, part));
         events.push(self.finish(items::text(kind, &id, &text, status)));
         events
     }
