@@ -1,12 +1,21 @@
-"""Drives `deltafin serve` through the `openai` package. Called by scripts/check-sdks."""
+"""Drives `deltafin serve` through the `openai` package and then the clients in scripts/sdks. Called by
+scripts/check-sdks."""
 
 import json
+import os
 import re
 import subprocess
 import sys
 import time
 
 import openai
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "sdks"))
+import with_anthropic
+import with_curl
+import with_langchain
+import with_litellm
 
 TOOLS = [{
     "type": "function",
@@ -128,6 +137,35 @@ def others(client):
     assert text.choices[0].text.startswith(" Paris"), text
 
 
+def responses(client):
+    """The other dialect of this package says the same."""
+    whole = client.responses.create(model="deltafin-demo", input="What is 47 + 38?")
+    assert (whole.output_text, whole.status) == ("47 + 38 = 85.", "completed"), whole
+    assert whole.output[0].content[0].text, whole
+    with client.responses.stream(model="deltafin-demo", input="What is 47 + 38?") as events:
+        final = events.get_final_response()
+    assert final.output_text == whole.output_text, final
+    assert final.usage.output_tokens == whole.usage.output_tokens, final.usage
+    flat = {"type": "function", **TOOLS[0]["function"]}
+    asked = user("What is the weather in Paris?")
+    options = {"model": "deltafin-demo", "tools": [flat], "reasoning": {"effort": "low"}}
+    reply = client.responses.create(input=asked, **options)
+    call = reply.output[-1]
+    assert (call.name, call.arguments) == ("get_weather", '{"city": "Paris"}'), call
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "rainy, 12 degrees"}
+    after = client.responses.create(input=asked + reply.output + [result], **options)
+    assert after.output_text and after.usage.input_tokens_details.cached_tokens > 100, after
+    schema = {"type": "object", "properties": {"answer": {"type": "integer"}},
+              "required": ["answer"], "additionalProperties": False}
+    wanted = {"format": {"type": "json_schema", "name": "sum", "schema": schema, "strict": True}}
+    reply = client.responses.create(model="deltafin-demo", input="What is 47 + 38?", text=wanted)
+    assert isinstance(json.loads(reply.output_text)["answer"], int), reply
+    short = client.responses.create(model="deltafin-demo", input="Hi", max_output_tokens=3)
+    assert short.incomplete_details.reason == "max_output_tokens", short
+    refused(openai.BadRequestError, lambda: client.responses.create(
+        model="deltafin-demo", input="Hi", previous_response_id="resp_1"))
+
+
 def errors(client, address):
     error = refused(openai.BadRequestError, lambda: chat(client, messages=user("Hi"), n=2))
     assert (error.code, error.param) == ("unsupported_parameter", "n"), error
@@ -166,11 +204,17 @@ def main(program):
         forms(client)
         stops(client)
         others(client)
+        responses(client)
         errors(client, address)
         abort(client)
+        print(f"openai {openai.__version__}: all of it works")
+        with_anthropic.check(address)
+        with_langchain.check(address)
+        with_litellm.check(address)
+        with_curl.check(address)
+        subprocess.run(["node", os.path.join(HERE, "sdks/with_node.mjs"), address], check=True)
         server.terminate()
         assert server.wait(timeout=10) == 0, server.returncode
-        print(f"openai {openai.__version__}: all of it works")
     finally:
         server.kill()
 
