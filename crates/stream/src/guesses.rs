@@ -79,6 +79,11 @@ impl Slots {
                     break key;
                 }
             };
+            if self.has_guessed_enough() {
+                // It may come later, when others have been used.
+                self.guesses.push_front(key);
+                return;
+            }
             let Some((number, slab)) = self.room_for_guess(io) else { return };
             io.counters.of(io.phase).guesses += 1;
             self.place(number, key, slab, Class::Guess, io);

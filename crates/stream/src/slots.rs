@@ -81,7 +81,7 @@ pub(crate) struct Slots {
     /// The rest of the batch, ascending.
     pub(crate) wanted: VecDeque<Key>,
     /// What is to be handed out now.
-    window: Vec<Key>,
+    pub(crate) window: Vec<Key>,
     /// What to read when there is time, best first.
     pub(crate) guesses: VecDeque<Key>,
     /// By layer: the previous single row's experts.
@@ -219,6 +219,7 @@ impl Slots {
         for &id in ids {
             self.window.push(self.key(layer, id));
         }
+        self.assign(io);
     }
 
     /// What is left of the window becomes the batch.
@@ -267,6 +268,11 @@ impl Slots {
     /// After use.
     pub(crate) fn give_back(&mut self, key: Key, filled: Filled, io: &mut Io<'_>) {
         if let Some(number) = self.slot_of(key) {
+            // Handed out before its turn came: it is not to be read for that turn.
+            if let Ok(at) = self.wanted.binary_search(&key) {
+                self.wanted.remove(at);
+                self.claim(number, io);
+            }
             if self.slots[number].guess {
                 let bytes = io.bytes(self.layer_of(key), self.expert_of(key));
                 let used = io.counters.of(io.phase);

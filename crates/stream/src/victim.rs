@@ -1,7 +1,9 @@
 //! Which slot makes room.
 //!
 //! In this order: a free one; the least hot expert that nobody holds; a guess at a layer to come; and,
-//! for the batch itself, the expert of the batch that is used last. A guess takes the first two only.
+//! for the batch itself when nothing else can go on, the expert of the batch that is used last. A guess
+//! takes the first two only, and guesses together at most half of all: what they brought stays until it is
+//! used, and no record is read twice for a pass.
 
 use deltafin_store::arena::Slab;
 
@@ -13,18 +15,39 @@ enum Spare {
     Free,
     Unheld(f32),
     Guess(f32),
-    /// Counted from the last key down.
-    Later(u32),
+    /// Whether a guess brought it; counted from the last key down.
+    Later(bool, u32),
 }
 
 impl Slots {
     /// A slot for an expert of the batch.
     pub(crate) fn room_for_demand(&mut self, key: Key, io: &mut Io<'_>) -> Option<(usize, Slab)> {
-        let (number, _) = self.best_spare(Some(key))?;
+        let (number, spare) = self.best_spare(Some(key))?;
+        if matches!(spare, Spare::Later(..)) && self.goes_on() {
+            return None;
+        }
         self.vacate(number, io).map(|slab| (number, slab))
     }
 
-    /// A slot for a guess.
+    /// Whether slots will come free without anything of the batch being given up.
+    fn goes_on(&self) -> bool {
+        // What a window will hold is not known yet: nothing is urgent.
+        self.window.is_empty()
+            || self.slots.iter().any(|slot| match slot.state {
+                State::InUse | State::Reading { .. } => true,
+                State::Full(_) => slot.held && self.window.contains(&slot.key),
+                _ => false,
+            })
+    }
+
+    /// Whether guesses have all the slots that are theirs.
+    pub(crate) fn has_guessed_enough(&self) -> bool {
+        let ahead =
+            |slot: &&Slot| slot.guess && (slot.held || self.layer_of(slot.key) > self.layer);
+        2 * self.slots.iter().filter(ahead).count() >= self.alive()
+    }
+
+    /// A slot for a guess, or for what is to stay.
     pub(crate) fn room_for_guess(&mut self, io: &mut Io<'_>) -> Option<(usize, Slab)> {
         let (number, spare) = self.best_spare(None)?;
         let cheap = matches!(spare, Spare::Free | Spare::Unheld(_));
@@ -51,7 +74,7 @@ impl Slots {
             State::Free(_) => Some(Spare::Free),
             State::Full(_) if slot.pinned => None,
             State::Full(_) if slot.held => {
-                (slot.key > demanded?).then(|| Spare::Later(u32::MAX - slot.key.0))
+                (slot.key > demanded?).then(|| Spare::Later(slot.guess, u32::MAX - slot.key.0))
             }
             State::Full(_) => {
                 let heat = self.heat.of(slot.key.0 as usize);
