@@ -6,7 +6,7 @@
 //! drive each have a bound that is never exceeded; losing a snapshot costs time, nothing else.
 //!
 //! A state has two parts. The latent cache only grows, so snapshots of one conversation share its
-//! [pages](page). What KDA layers remember is overwritten by every token, so each snapshot has a copy of
+//! pages. What KDA layers remember is overwritten by every token, so each snapshot has a copy of
 //! its own ([`deltafin_model::Recurrent`]), and one can return to the positions of copies alone.
 //!
 //! ```text

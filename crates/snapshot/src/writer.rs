@@ -17,7 +17,7 @@ pub(crate) struct Writer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a [`Writer`] still has to do, for whoever ends the program.
+/// What a `Writer` still has to do, for whoever ends the program.
 #[derive(Clone)]
 pub struct Writes(Arc<Queue>);
 
