@@ -220,6 +220,13 @@ impl EngineArgs {
         self.memory.0.map(|bytes| bytes.0.get() as u64)
     }
 
+    /// The same for each of two engines that share the memory.
+    pub(crate) fn halved(&self) -> EngineArgs {
+        let whole = self.memory().unwrap_or_else(|| deltafin_budget::Limits::read().auto());
+        let half = usize::try_from(whole / 2).ok().and_then(NonZeroUsize::new);
+        EngineArgs { memory: Auto(half.map(Positive)), ..self.clone() }
+    }
+
     /// How drives are to be read.
     pub(crate) fn io(&self) -> IoMode {
         match self.io {

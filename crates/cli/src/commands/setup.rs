@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use deltafin_fetch::{
-    self as fetch, Event, FetchError, Installed, Order, Outlook, Patience, Source,
-};
+use deltafin_fetch::{self as fetch, FetchError, Installed, Order, Outlook, Patience, Source};
 use deltafin_store::Checkpoint;
 use serde_json::json;
 
@@ -40,11 +38,15 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
         layers: asked.layers.clone(),
         patience: Patience { give_up: asked.patience, ..Patience::default() },
     };
+    let (began, progress) = (Instant::now(), Arc::new(Progress::new(asked.json)));
+    if !asked.json {
+        terminal::say(&format!("asking {source} what there is"));
+    }
     if asked.is_dry_run {
-        let outlook = fetch::list(&order, Arc::new(|_: Event<'_>| {}), stop);
+        let outlook = fetch::list(&order, progress.clone(), stop);
+        progress.end();
         return report_outlook(asked, &dir, &outlook.map_err(told)?);
     }
-    let (began, progress) = (Instant::now(), Arc::new(Progress::new(asked.json)));
     let installed = fetch::install(&order, progress.clone(), stop);
     progress.end();
     let installed = installed.map_err(told)?;

@@ -29,6 +29,9 @@ pub(super) fn compare(asked: &Compare) -> Result<(), Failure> {
         Passage::Text(path) => (input::file_text(path)?, Vec::new()),
     };
     let interrupts = Interrupts::install()?;
+    if asked.engine.memory().is_some() {
+        terminal::say("each of the two has half of --memory");
+    }
     let (a, b) = (load(asked, &asked.a, &given)?, load(asked, &asked.b, &given)?);
     let ids = match asked.passage {
         Passage::Ids(_) => given,
@@ -55,7 +58,8 @@ pub(super) fn compare(asked: &Compare) -> Result<(), Failure> {
 }
 
 fn load(asked: &Compare, compared: &Compared, ids: &[u32]) -> Result<Loaded, Failure> {
-    let mut engine = asked.engine.clone();
+    // Both are in memory at a time, and the budget is for the whole program.
+    let mut engine = asked.engine.halved();
     if let Some(spine) = &compared.spine {
         engine.spine = Some(spine.clone());
     }
