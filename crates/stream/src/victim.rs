@@ -2,8 +2,8 @@
 //!
 //! In this order: a free one; the least hot expert that nobody holds; a guess at a layer to come; and,
 //! for the batch itself when nothing else can go on, the expert of the batch that is used last. A guess
-//! takes the first two only, and guesses together at most half of all: what they brought stays until it is
-//! used, and no record is read twice for a pass.
+//! takes the first two only, and guesses together at most half of all, so that what they brought seldom has to
+//! go before it is used and be read again.
 
 use deltafin_store::arena::Slab;
 
