@@ -69,17 +69,34 @@ pub struct Demand {
     pub moe_layers: usize,
 }
 
+/// The rooms of a model's weights, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rooms {
+    /// Of the spine's units in the order of use: the layers, then the output head.
+    pub spine: Vec<u64>,
+    /// Of one expert record; of the largest where they differ.
+    pub expert: u64,
+}
+
+impl Rooms {
+    /// Those of a model of which only the dimensions are known, in the released layout.
+    pub fn of_spec(spec: &ModelSpec, format: SpineFormat) -> Rooms {
+        let layers = spec.layer_ids().map(|layer| room(spine_layer_bytes(spec, layer, format)));
+        let spine = layers.chain([head_room(spec, format)]).collect();
+        let expert = if spec.count_ffn(FfnKind::Moe) > 0 { room(spec.expert_bytes()) } else { 0 };
+        Rooms { spine, expert }
+    }
+}
+
 impl Demand {
     /// The demand of a model of which only the dimensions are known, in the released layout.
-    pub fn of_spec(spec: &ModelSpec, spine: SpineFormat, usage: Usage) -> Demand {
-        let layers = spec.layer_ids().map(|layer| room(spine_layer_bytes(spec, layer, spine)));
-        let units = layers.chain([head_room(spec, spine)]).collect();
-        let expert = if spec.count_ffn(FfnKind::Moe) > 0 { room(spec.expert_bytes()) } else { 0 };
-        Demand::new(spec, units, expert, usage)
+    pub fn of_spec(spec: &ModelSpec, format: SpineFormat, usage: Usage) -> Demand {
+        Demand::new(spec, &Rooms::of_spec(spec, format), usage)
     }
 
-    /// The demand of a model whose units and records take these rooms.
-    pub fn new(spec: &ModelSpec, spine: Vec<u64>, expert: u64, usage: Usage) -> Demand {
+    /// The demand of a model whose weights take these rooms.
+    pub fn new(spec: &ModelSpec, rooms: &Rooms, usage: Usage) -> Demand {
+        let Rooms { spine, expert } = rooms.clone();
         Demand {
             fixed: fixed(spec, usage.threads),
             state: state(spec, usage.context),

@@ -33,7 +33,7 @@ mod words;
 mod workspace;
 
 pub use cost::{Estimate, Limit, PROMPT_ROWS, Rates, Touched};
-pub use demand::{Demand, HUGE_PAGE, READ_ALIGN, SpineFormat, Usage, room};
+pub use demand::{Demand, HUGE_PAGE, READ_ALIGN, Rooms, SpineFormat, Usage, room};
 pub use group::Group;
 pub use hits::{Learned, expected_hits};
 pub use limits::{Bound, BudgetError, Limits, TooLarge, Usable, peak_resident_bytes, reserve};

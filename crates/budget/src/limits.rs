@@ -75,6 +75,22 @@ pub enum BudgetError {
     /// Less than is needed.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// More is needed than there is, whatever the budget.
+    #[error(
+        "the smallest plan takes {}, of it {} for the state of the context, and there is {}, {bound}; \
+         lower --context, or raise that limit",
+        Size(*smallest), Size(*state), Size(*bytes)
+    )]
+    Lacking {
+        /// The smallest budget that is enough.
+        smallest: u64,
+        /// The part of it that grows with the context.
+        state: u64,
+        /// What there is.
+        bytes: u64,
+        /// What sets that.
+        bound: Bound,
+    },
 }
 
 /// Without a word from the system, this much is taken to be there.
@@ -130,6 +146,18 @@ impl Limits {
             return Err(TooLarge { asked, bytes, bound });
         }
         Ok(())
+    }
+
+    /// The same refusal, unless the budget that it names is more than can be had here.
+    pub fn explain(&self, refused: PlanError) -> BudgetError {
+        let (PlanError::TooSmall { smallest, state, .. }, ceiling) = (&refused, self.ceiling());
+        let Usable { bytes, bound } = ceiling;
+        // As the refusal would have it typed.
+        let named = smallest.div_ceil(1 << 20).saturating_mul(1 << 20);
+        match bound != Bound::Assumed && named > bytes {
+            true => BudgetError::Lacking { smallest: *smallest, state: *state, bytes, bound },
+            false => refused.into(),
+        }
     }
 
     fn least(&self, with_free: bool) -> Usable {

@@ -1,7 +1,9 @@
 //! What a budget buys: the residency plan.
 //!
-//! **Promise.** A plan never needs more than its budget; more memory never buys less; whether a budget
-//! is enough is known before any weight is read, and a refusal names one that is.
+//! **Promise.** A plan never needs more than its budget, and leaves less of it idle than one more row or
+//! record would take, unless everything has its place; more memory never buys less of one step without
+//! more of a step before it; whether a budget is enough is known before any weight is read, and a refusal
+//! names the least that is.
 //!
 //! Memory is spent in this order, each step whole before the next begins:
 //!
@@ -11,7 +13,7 @@
 //! slabs     two tokens' worth of one layer, so that a layer is read while another is computed
 //! chunk     rows of a pass, up to those asked for
 //! spine     as many units as fit beside the room in which the others stream, two at a time
-//! cache     what is left, in expert records
+//! cache     what is left, in expert records, whether or not a unit of the spine found room
 //! ```
 //!
 //! Where the whole spine fits once the slabs are fewer, it goes before them.
@@ -22,6 +24,7 @@
 
 use crate::{Demand, Size};
 use serde::Serialize;
+use std::cmp::Reverse;
 
 /// Expert slabs without which nothing moves: one is computed while the other is read.
 const LEAST_SLABS: usize = 2;
@@ -98,12 +101,12 @@ impl Plan {
             return Err(PlanError::TooSmall { budget, smallest, state: demand.state });
         }
         let mut plan = Plan::floor(demand, budget);
-        let done = plan.grow_chunk(demand, BLOCK_ROWS)
+        let moves = plan.grow_chunk(demand, BLOCK_ROWS)
             && plan.grow_slabs(SLAB_LAYERS * demand.top_k)
-            && plan.grow_chunk(demand, usize::MAX)
-            && plan.grow_spine(demand);
-        if done {
-            plan.grow_cache(demand);
+            && plan.grow_chunk(demand, usize::MAX);
+        if moves {
+            plan.grow_spine(demand);
+            plan.grow_cache();
         }
         let whole = (plan.chunk_rows == demand.chunk && !plan.is_spine_resident())
             .then(|| Plan::whole_spine(demand, budget));
@@ -123,7 +126,7 @@ impl Plan {
             return None;
         }
         if plan.grow_slabs(SLAB_LAYERS * demand.top_k) {
-            plan.grow_cache(demand);
+            plan.grow_cache();
         }
         Some(plan)
     }
@@ -227,25 +230,24 @@ impl Plan {
         self.expert_slabs == wanted
     }
 
-    /// The choice of resident units that has most bytes; whether all of them are.
-    fn grow_spine(&mut self, demand: &Demand) -> bool {
+    /// The choice of resident units that has most bytes; of equals, the one that streams in least room.
+    fn grow_spine(&mut self, demand: &Demand) {
         let room = self.left() + self.spine_stream_bytes;
         let fits = |stays: Vec<bool>| {
             let area = stream_area(&demand.spine, &stays, READ_AHEAD);
             let bytes = resident_bytes(&demand.spine, &stays);
             (bytes.saturating_add(area) <= room).then_some((bytes, area, stays))
         };
+        let fitting = choices(demand.spine.len()).filter_map(fits);
+        let best = fitting.max_by_key(|(bytes, area, _)| (*bytes, Reverse(*area)));
         // Without room for read-ahead nothing stays: the floor's area is all there is.
-        let best = choices(demand.spine.len()).filter_map(fits).max_by_key(|(bytes, ..)| *bytes);
-        let Some((bytes, area, stays)) = best else { return false };
+        let Some((bytes, area, stays)) = best else { return };
         (self.spine_resident_bytes, self.spine_stream_bytes) = (bytes, area);
         self.spine_resident = stays;
-        true
     }
 
-    /// All that is left, in records. Above a token's whole working set, one more for every layer at a
-    /// time, so that no layer is worse off than another.
-    fn grow_cache(&mut self, demand: &Demand) {
+    /// All that is left, in records.
+    fn grow_cache(&mut self) {
         let (working, all) = (self.expert_slabs, self.experts);
         let more = self.left().checked_div(self.expert_room).unwrap_or(0);
         let more = usize::try_from(more).unwrap_or(usize::MAX);
@@ -254,10 +256,8 @@ impl Plan {
             (self.expert_slabs, self.cache) = (all, all);
             return;
         }
-        let set = demand.working_set();
-        let spare = more.saturating_sub(set);
-        self.cache = more - spare % demand.moe_layers.max(1);
-        self.expert_slabs = working + self.cache;
+        self.cache = more;
+        self.expert_slabs = working + more;
     }
 }
 

@@ -246,7 +246,8 @@ fn say_if_context_is_short(engine: &Engine) {
     }
 }
 
-fn options(args: &EngineArgs) -> EngineOptions {
+/// What the flags say to an engine.
+pub(crate) fn options(args: &EngineArgs) -> EngineOptions {
     EngineOptions {
         isa: args.isa(),
         threads: args.threads(),

@@ -1,21 +1,19 @@
 //! A loaded model.
 
-use crate::options::{
-    CONTEXT_SHARE, DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, LEAST_CONTEXT, MOST_THREADS,
-};
+use crate::division::{self, Division};
+use crate::options::EngineOptions;
 use crate::residency;
 use crate::weights::StreamedWeights;
-use crate::{EngineError, Session, SnapshotMemory};
-use deltafin_budget::{Plan, Usage};
+use crate::{EngineError, Session};
+use deltafin_budget::{Limits, Plan};
 use deltafin_checkpoint::Recipe;
 use deltafin_kernels::{Isa, IsaKind, Kernels};
-use deltafin_model::{Forward, State, Weights};
+use deltafin_model::{Forward, Weights};
 use deltafin_pool::Pool;
 use deltafin_snapshot::{FolderOptions, Origin, Shape, Snapshots, Writes};
 use deltafin_spec::ModelSpec;
 use deltafin_store::Checkpoint;
 use deltafin_stream::Layout;
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A model with its arithmetic and weights, ready for sessions. `W` is where weights come from;
@@ -38,21 +36,27 @@ impl Engine {
     /// Divides memory for `checkpoint`. Its weights are read when they are first needed.
     pub fn open(checkpoint: Checkpoint, options: EngineOptions) -> Result<Engine, EngineError> {
         let spec = checkpoint.spec().clone();
-        let budget = residency::budget(&options)?;
-        let settled = settle(&spec, &options, Some(budget))?;
-        let Settled { threads, context, chunk, .. } = settled;
-        let usage = Usage { context, chunk, threads };
-        let mut demand = residency::demand(&checkpoint.catalog, usage);
-        demand.snapshots = residency::snapshots(&spec, options.snapshots, &demand, budget)?;
-        let plan = residency::plan(&demand, budget)?;
+        let isa = options.isa.map_or(Ok(Isa::best()), Isa::new)?;
+        let limits = Limits::read();
+        let budget = residency::budget(&limits, &options)?;
+        let rooms = residency::rooms(&checkpoint.catalog);
+        let division = Division::of(&spec, &rooms, &options, budget);
+        let division = division.map_err(|error| residency::explain(&limits, error))?;
+        let Division { usage, short_of, plan, .. } = division;
         let layout = residency::layout(&spec, &plan, &options);
         let (stop_ids, recipe) = (checkpoint.stop_ids(), checkpoint.recipe());
         let weights = StreamedWeights::open(checkpoint, layout, options.io)?;
         if options.memory.is_none() {
             weights.give_way();
         }
-        let chunk = plan.chunk_rows;
-        let settled = Settled { chunk, snapshots: plan.snapshots, ..settled };
+        let settled = Settled {
+            isa,
+            threads: usage.threads,
+            context: usage.context,
+            short_of,
+            chunk: plan.chunk_rows,
+            snapshots: plan.snapshots,
+        };
         let mut engine = Engine::settled(spec, weights, stop_ids, settled);
         engine.plan = Some(plan);
         Ok(engine.with_recipe(recipe))
@@ -91,7 +95,7 @@ impl<W: Weights> Engine<W> {
         stop_ids: Vec<u32>,
         options: EngineOptions,
     ) -> Result<Engine<W>, EngineError> {
-        let settled = settle(&spec, &options, None)?;
+        let settled = Settled::unbounded(&spec, &options)?;
         Ok(Engine::settled(spec, weights, stop_ids, settled))
     }
 
@@ -213,48 +217,17 @@ struct Settled {
     snapshots: u64,
 }
 
-/// `budget`: the bytes that may be resident, where that is known.
-fn settle(
-    spec: &ModelSpec,
-    options: &EngineOptions,
-    budget: Option<u64>,
-) -> Result<Settled, EngineError> {
-    let isa = options.isa.map_or(Ok(Isa::best()), Isa::new)?;
-    let threads = match options.threads.map(NonZeroUsize::get) {
-        Some(asked) if asked > MOST_THREADS => return Err(EngineError::Threads { asked }),
-        Some(asked) => asked,
-        None => Pool::default_threads().min(MOST_THREADS),
-    };
-    let context = context_of(spec, options.context, budget)?;
-    let unbounded = spec.max_positions.min(DEFAULT_CONTEXT);
-    let short_of = (options.context.is_none() && context < unbounded).then_some(unbounded);
-    let chunk = options.chunk.map_or(DEFAULT_CHUNK, NonZeroUsize::get).min(context);
-    let snapshots = match options.snapshots {
-        SnapshotMemory::Bytes(bytes) => bytes,
-        SnapshotMemory::None | SnapshotMemory::Auto => 0,
-    };
-    Ok(Settled { isa, threads, context, short_of, chunk, snapshots })
-}
-
-fn context_of(
-    spec: &ModelSpec,
-    asked: Option<NonZeroUsize>,
-    budget: Option<u64>,
-) -> Result<usize, EngineError> {
-    let limit = spec.max_positions;
-    match (asked.map(NonZeroUsize::get), budget) {
-        (Some(asked), _) if asked > limit => Err(EngineError::Context { asked, limit }),
-        (Some(asked), _) => Ok(asked),
-        (None, None) => Ok(limit.min(DEFAULT_CONTEXT)),
-        (None, Some(budget)) => Ok(affordable_context(spec, budget).min(limit)),
+impl Settled {
+    /// Where nobody counts memory.
+    fn unbounded(spec: &ModelSpec, options: &EngineOptions) -> Result<Settled, EngineError> {
+        let context = division::context(spec, options.context, |_| true)?;
+        Ok(Settled {
+            isa: options.isa.map_or(Ok(Isa::best()), Isa::new)?,
+            threads: division::threads(options)?,
+            context,
+            short_of: None,
+            chunk: division::chunk(options, context),
+            snapshots: division::asked_snapshots(options),
+        })
     }
-}
-
-/// The default context, halved until it takes no more than its share of the memory.
-fn affordable_context(spec: &ModelSpec, budget: u64) -> usize {
-    let mut context = DEFAULT_CONTEXT;
-    while context > LEAST_CONTEXT && State::bytes(spec, context) > budget / CONTEXT_SHARE {
-        context /= 2;
-    }
-    context
 }

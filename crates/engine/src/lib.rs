@@ -5,6 +5,7 @@
 //! model's most likely one, unless the [`Listener`] that hears of it chooses another from its logits.
 #![forbid(unsafe_code)]
 
+mod division;
 mod engine;
 mod error;
 mod generate;
@@ -23,6 +24,7 @@ pub use deltafin_snapshot::{FolderOptions, Mark, Writes};
 pub use deltafin_spec::{LayerId, ModelSpec};
 pub use deltafin_store::drive::IoMode;
 pub use deltafin_stream::{Counters, Layout, Phase, Prefetch, Stream, StreamError, Use};
+pub use division::Division;
 pub use engine::Engine;
 pub use error::{EngineError, WeightsError};
 pub use generate::{Finish, Limits, Listener, Outcome, Stats, generate, most_likely};
@@ -31,6 +33,6 @@ pub use observe::{
     Trace,
 };
 pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS, SnapshotMemory};
-pub use residency::demand;
+pub use residency::rooms;
 pub use session::{Flow, Progress, Session};
 pub use weights::{Learned, StreamedWeights, learned_in};

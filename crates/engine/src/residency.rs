@@ -1,7 +1,7 @@
 //! From a memory budget to a division of memory.
 
 use crate::{EngineError, EngineOptions, SnapshotMemory};
-use deltafin_budget::{BudgetError, Demand, Limits, Plan, Usage};
+use deltafin_budget::{BudgetError, Demand, Limits, Plan, Rooms};
 use deltafin_checkpoint::Catalog;
 use deltafin_snapshot::{Shape, Snapshots};
 use deltafin_spec::ModelSpec;
@@ -18,8 +18,7 @@ const MOST_SNAPSHOT_BYTES: u64 = 256 << 20;
 ///
 /// # Errors
 /// When more was asked for than there is.
-pub(crate) fn budget(options: &EngineOptions) -> Result<u64, EngineError> {
-    let limits = Limits::read();
+pub(crate) fn budget(limits: &Limits, options: &EngineOptions) -> Result<u64, EngineError> {
     match options.memory {
         Some(asked) => {
             limits.admit(asked).map_err(BudgetError::from)?;
@@ -29,10 +28,10 @@ pub(crate) fn budget(options: &EngineOptions) -> Result<u64, EngineError> {
     }
 }
 
-/// What a checkpoint asks of memory.
-pub fn demand(catalog: &Catalog, usage: Usage) -> Demand {
-    let units = unit_rooms(catalog).map(|room| room as u64).collect();
-    Demand::new(catalog.spec(), units, expert_room(catalog) as u64, usage)
+/// The rooms of a checkpoint's weights. Looks at every record.
+pub fn rooms(catalog: &Catalog) -> Rooms {
+    let spine = unit_rooms(catalog).map(|room| room as u64).collect();
+    Rooms { spine, expert: expert_room(catalog) as u64 }
 }
 
 /// The bytes of a budget that are for snapshots, where `demand` asks for all else.
@@ -64,12 +63,12 @@ pub(crate) fn snapshots(
     }
 }
 
-/// How `budget` is spent on what is asked of it.
-///
-/// # Errors
-/// When the smallest plan takes more.
-pub(crate) fn plan(demand: &Demand, budget: u64) -> Result<Plan, EngineError> {
-    Ok(Plan::make(demand, budget).map_err(BudgetError::from)?)
+/// A refusal in the light of what this machine has.
+pub(crate) fn explain(limits: &Limits, error: EngineError) -> EngineError {
+    match error {
+        EngineError::Budget(BudgetError::Plan(refused)) => limits.explain(refused).into(),
+        other => other,
+    }
 }
 
 /// The plan as the stream takes it.
@@ -80,6 +79,7 @@ pub(crate) fn layout(spec: &ModelSpec, plan: &Plan, options: &EngineOptions) -> 
         resident: plan.spine_resident.clone(),
         stream_bytes: plan.spine_stream_bytes as usize,
         expert_slots: plan.expert_slabs.min(slots).clamp(1, everything),
+        slot_bytes: Some(plan.expert_room as usize),
         cache: options.cache,
         prefetch: options.prefetch,
     }

@@ -68,6 +68,7 @@ fn layouts(checkpoint: &Checkpoint) -> Vec<Layout> {
         resident: vec![false; units],
         stream_bytes: largest_unit_room(&checkpoint.catalog),
         expert_slots: 1,
+        slot_bytes: None,
         cache: false,
         prefetch: Prefetch::Off,
     };
@@ -75,6 +76,7 @@ fn layouts(checkpoint: &Checkpoint) -> Vec<Layout> {
         resident: (0..units).map(|unit| unit % 3 == 0).collect(),
         stream_bytes: 2 * least.stream_bytes,
         expert_slots: 9,
+        slot_bytes: None,
         cache: true,
         prefetch: Prefetch::Auto,
     };

@@ -50,6 +50,8 @@ pub struct Layout {
     pub stream_bytes: usize,
     /// Experts that memory is set aside for; at least one.
     pub expert_slots: usize,
+    /// Bytes of a slot, at least [`crate::expert_room`]; without, every expert is looked at to find them.
+    pub slot_bytes: Option<usize>,
     /// Whether an expert stays in its slot after use.
     pub cache: bool,
     /// What is read on a guess.
@@ -65,6 +67,7 @@ impl Layout {
             resident: vec![true; spec.layers.len() + 1],
             stream_bytes: 0,
             expert_slots: (moe_layers * spec.moe.experts).max(1),
+            slot_bytes: None,
             cache: true,
             prefetch: Prefetch::Off,
         }

@@ -40,7 +40,7 @@ impl Stream {
         let rooms = UnitRooms::of(&catalog, &layout)?;
         let stay = Arena::new(rooms.stay)?;
         let pass = Arena::new(rooms.pass)?;
-        let slot_bytes = expert_room(&catalog);
+        let slot_bytes = layout.slot_bytes.unwrap_or_else(|| expert_room(&catalog)).max(1);
         let experts = Arena::new(slot_bytes * layout.expert_slots.max(1))?;
         let slabs = (0..layout.expert_slots.max(1)).filter_map(|_| experts.take(slot_bytes));
         let slots = Slots::new(&catalog, &layout, slabs.collect());

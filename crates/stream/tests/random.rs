@@ -33,6 +33,7 @@ fn layout(checkpoint: &Checkpoint, random: &mut Random) -> Layout {
         resident: (0..units).map(|_| random.chance(stays)).collect(),
         stream_bytes: [384 << 10, 700 << 10, 4 << 20][random.below(3)],
         expert_slots: [1, 2, 3, 8, 40, 200][random.below(6)],
+        slot_bytes: None,
         cache: random.chance(50),
         prefetch: Prefetch::ALL[random.below(4)],
     }

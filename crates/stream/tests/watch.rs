@@ -34,6 +34,7 @@ fn scarce(checkpoint: &Checkpoint) -> Stream {
         resident: vec![false; everything.resident.len()],
         stream_bytes: deltafin_stream::largest_unit_room(&checkpoint.catalog),
         expert_slots: 3,
+        slot_bytes: None,
         cache: false,
         prefetch: Prefetch::Off,
     };

@@ -131,6 +131,20 @@ fn a_budget_above_the_machine_is_refused_and_above_what_is_free_is_not() {
     assert_eq!(Limits::default().admit(u64::MAX), Ok(()));
 }
 
+#[test]
+fn a_refusal_names_no_budget_that_cannot_be_had() {
+    let refused = |smallest| PlanError::TooSmall { budget: 1, smallest, state: GIB };
+    let explain = |limits: &Limits, smallest| limits.explain(refused(smallest)).to_string();
+    let limits = Machine::new().limits();
+    assert_eq!(explain(&limits, 32 * GIB), refused(32 * GIB).to_string());
+    assert_eq!(
+        explain(&limits, 32 * GIB + 1),
+        "the smallest plan takes 32.00 GiB, of it 1.00 GiB for the state of the context, and there is \
+         32.00 GiB, the machine's memory; lower --context, or raise that limit"
+    );
+    assert_eq!(explain(&Limits::default(), u64::MAX), refused(u64::MAX).to_string());
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn this_machine_says_something() {

@@ -4,10 +4,10 @@ mod machine;
 mod words;
 
 use deltafin_budget::{
-    Bound, Demand, Form, Learned, Limits, Outlook, PlanError, Rates, SpineFormat, Touched, Usable,
-    Usage,
+    Bound, Demand, Form, Learned, Limits, Outlook, PlanError, Rates, Rooms, SpineFormat, Touched,
+    Usable,
 };
-use deltafin_engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, ModelSpec, Recipe};
+use deltafin_engine::{Division, ModelSpec, Recipe};
 use deltafin_store::{Checkpoint, SpineChoice};
 use serde::Serialize;
 
@@ -29,8 +29,9 @@ struct Report {
     installed: bool,
     /// How its spine is stored.
     spine: SpineFormat,
-    /// Positions of the sequence.
+    /// Positions of the sequence, and how many there would be if memory were not short.
     context: usize,
+    context_short_of: Option<usize>,
     memory: Memory,
     machine: Machine,
     outlook: Outlook,
@@ -58,17 +59,18 @@ pub(crate) fn plan(asked: &Plan, given: Given) -> Result<(), Failure> {
     let target = Target::choose(asked, given)?;
     let limits = Limits::read();
     let (budget, memory) = budget(&limits, asked.engine.memory());
-    let usage = usage(target.spec(), asked)?;
     // Before anything is measured: a budget that is too small is no reason to wait.
-    deltafin_budget::Plan::make(&target.demand(usage), budget)?;
-    let machine = Machine::measure(&target, asked, usage.threads)?;
+    let options = load::options(&asked.engine);
+    let division = Division::of(target.spec(), &target.rooms(), &options, budget)?;
+    let machine = Machine::measure(&target, asked, division.usage.threads)?;
     let learned = target.learned()?;
-    let outlook = outlook(&target, &machine, usage, &learned, budget)?;
+    let outlook = outlook(&target, &machine, &division, &learned)?;
     let report = Report {
         model: target.name(),
         installed: matches!(target, Target::Opened { .. }),
         spine: target.format(),
-        context: usage.context,
+        context: division.usage.context,
+        context_short_of: division.short_of,
         memory,
         machine,
         outlook,
@@ -84,20 +86,23 @@ pub(crate) fn plan(asked: &Plan, given: Given) -> Result<(), Failure> {
 fn outlook(
     target: &Target,
     machine: &Machine,
-    usage: Usage,
+    division: &Division,
     learned: &Learned,
-    budget: u64,
 ) -> Result<Outlook, PlanError> {
     let (spec, format) = (target.spec(), target.format());
+    let Division { usage, demand, plan, .. } = division;
     let form = |format, demand| {
         let Rates { spine_gbps, prompt_gmacs, .. } = machine.rates(spec, format);
         let touched = Touched::of(spec, format, POSITION.min(usage.context));
         Form { demand, touched, spine_gbps, prompt_gmacs, learned: learned.clone() }
     };
-    let int8 = || form(SpineFormat::Int8, Demand::of_spec(spec, SpineFormat::Int8, usage));
+    let int8 = || {
+        let spine = Rooms::of_spec(spec, SpineFormat::Int8).spine;
+        form(SpineFormat::Int8, Demand { spine, ..demand.clone() })
+    };
     let int8 = (format != SpineFormat::Int8).then(int8);
-    let form = form(format, target.demand(usage));
-    Outlook::of(&form, int8.as_ref(), budget, &machine.rates(spec, format))
+    let form = form(format, demand.clone());
+    Outlook::of(&form, int8.as_ref(), plan.budget, &machine.rates(spec, format))
 }
 
 /// What is planned for.
@@ -151,12 +156,10 @@ impl Target {
         }
     }
 
-    fn demand(&self, usage: Usage) -> Demand {
+    fn rooms(&self) -> Rooms {
         match self {
-            Target::Released(spec, format) => Demand::of_spec(spec, *format, usage),
-            Target::Opened { checkpoint, .. } => {
-                deltafin_engine::demand(&checkpoint.catalog, usage)
-            }
+            Target::Released(spec, format) => Rooms::of_spec(spec, *format),
+            Target::Opened { checkpoint, .. } => deltafin_engine::rooms(&checkpoint.catalog),
         }
     }
 }
@@ -194,16 +197,4 @@ fn budget(limits: &Limits, asked: Option<u64>) -> (u64, Memory) {
         beyond: ceiling.bound != Bound::Assumed && budget > ceiling.bytes,
     };
     (budget, memory)
-}
-
-fn usage(spec: &ModelSpec, asked: &Plan) -> Result<Usage, Failure> {
-    let limit = spec.max_positions;
-    let context = asked.engine.context().map_or(limit.min(DEFAULT_CONTEXT), usize::from);
-    if context > limit {
-        return Err(Failure::new(format!("--context {context}: the model's limit is {limit}")));
-    }
-    let chunk = asked.engine.chunk().map_or(DEFAULT_CHUNK, usize::from);
-    let threads = asked.engine.threads().map(usize::from);
-    let threads = threads.unwrap_or_else(deltafin_measure::default_threads);
-    Ok(Usage { context, chunk, threads })
 }

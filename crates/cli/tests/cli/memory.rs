@@ -104,6 +104,11 @@ fn a_budget_that_cannot_be_kept_is_refused_with_one_that_can() {
     let state = tempfile::tempdir().expect("a folder");
     let line = ids(state.path(), &["--memory", "1M"]).refusal();
     assert!(line.contains("1.00 MiB is too small") && line.contains("give --memory "), "{line}");
+    let named = line.split("--memory ").nth(1).and_then(|rest| rest.split('M').next());
+    let mib: u64 = named.and_then(|mib| mib.parse().ok()).expect("a number of MiB");
+    ids(state.path(), &["--memory", &format!("{mib}M")]).ok();
+    let less = ids(state.path(), &["--memory", &format!("{}M", mib - 1)]).refusal();
+    assert!(less.contains(&format!("give --memory {mib}M")), "{less}");
     let line = ids(state.path(), &["--memory", "900000G"]).refusal();
     assert!(line.contains("--memory") && line.contains("at most"), "{line}");
 }

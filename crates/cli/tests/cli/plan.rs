@@ -56,6 +56,29 @@ fn too_little_memory_is_refused_at_once_with_what_would_do() {
     assert!(refusal.contains("give --memory "), "{refusal}");
 }
 
+/// The same flags divide memory in the same way, a context that nobody asked for included.
+#[test]
+fn what_is_planned_is_what_runs() {
+    let model = fixture("k3-micro");
+    let flags = ["--model", &model, "--memory", "64M", "--json"];
+    let planned = [&["plan", "--drive-gbps", "1"], &flags[..]].concat();
+    let ran = ["run", "--prompt-ids", "1,2", "--ids", "--max-new", "1"];
+    let (planned, ran) = (deltafin(&planned).json(), deltafin(&[&ran, &flags[..]].concat()).json());
+    let (plan, stats) = (&planned["outlook"]["plan"], &ran["stats"]);
+    assert_eq!(planned["context"], stats["context"], "{planned} {ran}");
+    assert_eq!(planned["context_short_of"], 32768);
+    for (plans, runs) in [
+        ("budget", "budget_bytes"),
+        ("spine_resident_bytes", "spine_resident_bytes"),
+        ("spine_stream_bytes", "spine_stream_bytes"),
+        ("expert_slabs", "expert_slots"),
+        ("experts", "experts"),
+        ("chunk_rows", "chunk"),
+    ] {
+        assert_eq!(plan[plans], stats["plan"][runs], "{plans}: {planned} {ran}");
+    }
+}
+
 #[test]
 fn what_does_not_go_together_is_misuse() {
     let both = deltafin(&["plan", "--k3", "--model", &fixture("k3-micro")]).usage();

@@ -6,10 +6,11 @@ use crate::{Feed, Setting, Text, come_back, load, load_as, long_prompt, run, tra
 use deltafin_budget::{Demand, Plan, Usage};
 use deltafin_engine::{
     Engine, EngineOptions, FolderOptions, IoMode, Layout, ModelSpec, Prefetch, SnapshotMemory,
+    rooms,
 };
 use deltafin_kernels::Isa;
 use deltafin_store::{Checkpoint, open_dir};
-use deltafin_stream::{expert_room, largest_unit_room, unit_rooms};
+use deltafin_stream::largest_unit_room;
 use deltafin_synth::{Content, Dimensions, Preset, Routing};
 use deltafin_testkit::{Fault, FaultyStore, Golden, Hits, all_pairs, open};
 use std::num::NonZeroUsize;
@@ -121,10 +122,8 @@ const SNAPSHOTS: u64 = 8 << 20;
 
 /// What the budgets of a checkpoint lie between.
 fn least_and_most(checkpoint: &Checkpoint) -> [u64; 2] {
-    let catalog = &checkpoint.catalog;
     let usage = Usage { context: CONTEXT, chunk: CHUNK, threads: THREADS };
-    let units = unit_rooms(catalog).map(|room| room as u64).collect();
-    let mut demand = Demand::new(checkpoint.spec(), units, expert_room(catalog) as u64, usage);
+    let mut demand = Demand::new(checkpoint.spec(), &rooms(&checkpoint.catalog), usage);
     demand.snapshots = SNAPSHOTS;
     [Plan::smallest(&demand), Plan::largest(&demand)]
 }

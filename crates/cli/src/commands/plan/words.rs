@@ -8,12 +8,13 @@ use crate::terminal::one_line;
 
 /// Several lines, the last one with its end.
 pub(super) fn words(report: &Report) -> String {
-    let Report { model, installed, spine, context, memory, machine, outlook, .. } = report;
+    let Report { model, installed, spine, memory, machine, outlook, .. } = report;
     let where_ = if *installed { "" } else { " (reckoned without its weights)" };
     let mut text = format!(
-        "model           {}{where_}, spine {}, context {context}\n",
+        "model           {}{where_}, spine {}, context {}\n",
         one_line(model),
-        spine.name()
+        spine.name(),
+        context_words(report)
     );
     text += &machine_words(machine, *spine);
     text += &memory_words(memory);
@@ -26,6 +27,13 @@ pub(super) fn words(report: &Report) -> String {
     }
     text += &change("with the spine as int8", outlook.int8_spine.as_ref(), &outlook.estimate);
     text.trim_end().to_owned() + "\n"
+}
+
+fn context_words(report: &Report) -> String {
+    match report.context_short_of {
+        None => report.context.to_string(),
+        Some(usual) => format!("{} instead of {usual}, for memory is short", report.context),
+    }
 }
 
 fn machine_words(machine: &Machine, spine: SpineFormat) -> String {

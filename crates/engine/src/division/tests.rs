@@ -1,0 +1,89 @@
+use super::*;
+use deltafin_budget::{PlanError, SpineFormat};
+
+const MIB: u64 = 1 << 20;
+
+/// The released model, and one that allows few positions.
+fn models() -> Vec<(ModelSpec, Rooms)> {
+    let k3 = ModelSpec::k3();
+    let short = ModelSpec { max_positions: 3000, ..k3.clone() };
+    let formats = [SpineFormat::Bf16, SpineFormat::Int8];
+    let specs = [k3, short].into_iter().zip(formats);
+    specs.map(|(spec, format)| (Rooms::of_spec(&spec, format), spec)).map(|(r, s)| (s, r)).collect()
+}
+
+fn all_options() -> Vec<EngineOptions> {
+    let contexts = [None, Some(1), Some(2000)];
+    let snapshots = [SnapshotMemory::None, SnapshotMemory::Auto, SnapshotMemory::Bytes(1 << 30)];
+    let of = |(context, snapshots): (Option<usize>, SnapshotMemory)| EngineOptions {
+        context: context.and_then(NonZeroUsize::new),
+        snapshots,
+        threads: NonZeroUsize::new(4),
+        ..EngineOptions::default()
+    };
+    contexts.into_iter().flat_map(|c| snapshots.map(|s| (c, s))).map(of).collect()
+}
+
+fn refused(divided: Result<Division, EngineError>) -> Option<(u64, String)> {
+    match divided {
+        Ok(_) => None,
+        Err(EngineError::Budget(BudgetError::Plan(error))) => {
+            let PlanError::TooSmall { smallest, .. } = error;
+            Some((smallest, error.to_string()))
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn the_budget_that_a_refusal_names_is_accepted_and_no_smaller_one_is() {
+    let mut refusals = 0;
+    for (spec, rooms) in models() {
+        for options in all_options() {
+            let divide = |budget| Division::of(&spec, &rooms, &options, budget);
+            for budget in (0..24).map(|step| (MIB << (step / 2)) * (2 + step % 2) / 2) {
+                let Some((smallest, message)) = refused(divide(budget)) else { continue };
+                refusals += 1;
+                let at = format!("{options:?} in {budget}: {message}");
+                assert!(smallest > budget, "{at}");
+                assert!(refused(divide(smallest)).is_none(), "{at}");
+                assert!(refused(divide(smallest - 1)).is_some(), "{at}");
+                let typed =
+                    message.split("--memory ").nth(1).and_then(|rest| rest.split('M').next());
+                let typed: u64 = typed.unwrap_or_default().parse().unwrap();
+                assert!(refused(divide(typed * MIB)).is_none(), "{at}");
+            }
+        }
+    }
+    assert!(refusals > 200, "{refusals}");
+}
+
+#[test]
+fn a_larger_budget_never_has_fewer_positions() {
+    for (spec, rooms) in models() {
+        let options = all_options()[0];
+        let budgets = (2..64).map(|gib| Division::of(&spec, &rooms, &options, gib << 30));
+        let contexts: Vec<usize> = budgets.flatten().map(|d| d.usage.context).collect();
+        assert!(contexts.is_sorted(), "{contexts:?}");
+        let most = spec.max_positions.min(DEFAULT_CONTEXT);
+        assert_eq!(contexts.first(), Some(&most.min(LEAST_CONTEXT)));
+        assert_eq!(contexts.last(), Some(&most));
+    }
+}
+
+#[test]
+fn what_is_not_usual_is_told() {
+    let (spec, rooms) = models().remove(0);
+    let divide = |context: Option<usize>| {
+        let context = context.and_then(NonZeroUsize::new);
+        let options = EngineOptions { context, ..all_options()[0] };
+        Division::of(&spec, &rooms, &options, 8 << 30).unwrap()
+    };
+    let short = divide(None);
+    assert!(short.usage.context < DEFAULT_CONTEXT);
+    assert_eq!(short.short_of, Some(DEFAULT_CONTEXT));
+    assert_eq!(divide(Some(100)).short_of, None);
+    let asked = EngineOptions { context: NonZeroUsize::new(2 << 20), ..all_options()[0] };
+    let error = Division::of(&spec, &rooms, &asked, 8 << 30).unwrap_err();
+    assert!(matches!(error, EngineError::Context { .. }), "{error}");
+}
