@@ -8,21 +8,33 @@ use deltafin_store::drive::{Class, Reader, Ticket};
 
 use crate::Prefetch;
 use crate::counters::Phase;
-use crate::slots::{Io, Key, Slots, State};
+use crate::slots::{Guess, Io, Key, Slots, State};
 
-/// Slots that guesses leave alone.
+/// Slots that guesses leave to the batch, at the least: one is computed while the other is read.
 const SPARED: usize = 2;
 
 impl Slots {
     /// Guesses at this layer that were wrong: what has not begun is called back.
     pub(crate) fn drop_guesses(&mut self, reader: &dyn Reader) {
         let (layer, experts) = (self.layer.index(), self.experts as u32);
-        self.guesses.retain(|key| (key.0 / experts) as usize > layer);
-        for slot in &self.slots {
-            let due = (slot.key.0 / experts) as usize <= layer;
-            if due && !slot.held && matches!(slot.state, State::Reading { class: Class::Guess, .. })
-            {
-                reader.cancel(Ticket(u64::from(slot.key.0)));
+        let is_due = |key: Key| (key.0 / experts) as usize <= layer;
+        self.guesses.retain(|key| !is_due(*key));
+        self.give_up(reader, is_due);
+    }
+
+    /// Nothing that was guessed in a pass is expected in the next one.
+    pub(crate) fn forget_guesses(&mut self, reader: &dyn Reader) {
+        self.guesses.clear();
+        self.give_up(reader, |_| true);
+    }
+
+    fn give_up(&mut self, reader: &dyn Reader, is_due: impl Fn(Key) -> bool) {
+        for slot in &mut self.slots {
+            if slot.guess == Guess::Open && slot.held.is_none() && is_due(slot.key) {
+                slot.guess = Guess::Wrong;
+                if let State::Reading = slot.state {
+                    reader.cancel(Ticket(u64::from(slot.key.0)));
+                }
             }
         }
     }
@@ -71,22 +83,23 @@ impl Slots {
         if self.prefetch == Prefetch::Off || !self.wanted.is_empty() {
             return;
         }
-        let open = self.slots.iter().filter(|slot| slot.guess).count();
-        for _ in open..self.slots.len().saturating_sub(SPARED) {
-            let key = loop {
-                let Some(key) = self.guesses.pop_front() else { return };
-                if self.slot_of(key).is_none() {
-                    break key;
-                }
-            };
-            if self.has_guessed_enough() {
-                // It may come later, when others have been used.
-                self.guesses.push_front(key);
-                return;
+        let mut open = self.slots.iter().filter(|slot| slot.guess == Guess::Open).count();
+        let most = self.guess_slots();
+        while open < most {
+            let Some(&key) = self.guesses.front() else { return };
+            if self.slot_of(key).is_none() {
+                let Some((number, slab)) = self.room_for_guess(io) else { return };
+                self.place(number, key, slab, Class::Guess, io);
+                open += 1;
             }
-            let Some((number, slab)) = self.room_for_guess(io) else { return };
-            io.counters.of(io.phase).guesses += 1;
-            self.place(number, key, slab, Class::Guess, io);
+            self.guesses.pop_front();
         }
+    }
+
+    /// The most slots that hold guesses which this pass may still use. What a guess brought stays until
+    /// then, so the rest must be enough for a batch to go through.
+    fn guess_slots(&self) -> usize {
+        let moving = self.moving();
+        moving.div_ceil(2).min(moving.saturating_sub(SPARED))
     }
 }

@@ -13,12 +13,14 @@
 //! ```
 //!
 //! **Promises.** Bytes handed out are the record's. A slot or unit that is being filled or used is
-//! never given to something else. Nothing is read twice at the same time. A read that fails is told
-//! to whoever asked for it, and only to them. No memory is allocated once all arenas are there.
+//! never given to something else. No record is read twice in a pass that takes each layer's experts in
+//! ascending order, but for a read that failed. A read that fails is told to whoever asked for it, and
+//! only to them. No memory is allocated once all arenas are there.
 //!
 //! **Relies on.** One pass at a time: whoever begins one takes over what the last one left behind.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod counters;
 mod error;
 mod feed;
@@ -28,6 +30,8 @@ mod layout;
 mod lease;
 mod seals;
 mod shared;
+#[cfg(test)]
+mod simulation;
 mod slots;
 mod stream;
 mod victim;

@@ -9,11 +9,12 @@ use deltafin_store::arena::Arena;
 use deltafin_store::drive::{Filled, IoMode, Reader, ReaderReport, open_reader, room_for};
 use deltafin_store::{Store, StoreError};
 
+use crate::batch::Next;
 use crate::counters::{Counters, Phase};
 use crate::feed::{Asked, Feed};
 use crate::seals::Seals;
 use crate::shared::Shared;
-use crate::slots::{Key, Next, Slots};
+use crate::slots::{Key, Slots};
 use crate::watch::Watched;
 use crate::{Layout, ReadWatcher, SpineLease, StreamError};
 
@@ -121,7 +122,7 @@ impl Stream {
         let least = (2 * self.shared.catalog.spec().moe.top_k).min(self.layout.expert_slots);
         let mut state = self.shared.lock();
         let (table, mut io) = state.slots(&self.shared.catalog, &*self.reader);
-        table.shrink(slots.max(least), &mut io);
+        table.shrink(slots.max(least), least, &mut io);
         let left = table.alive();
         drop(state);
         let [_, _, experts] = &self.arenas;
@@ -135,7 +136,8 @@ impl Stream {
         state.phase = if rows == 1 { Phase::Decode } else { Phase::Prefill };
         let phase = state.phase;
         state.counters.of(phase).passes += 1;
-        state.slots.begin();
+        let (slots, io) = state.slots(&self.shared.catalog, &*self.reader);
+        slots.begin(&io);
         state.feed.begin(head, &*self.reader);
     }
 
@@ -178,7 +180,9 @@ impl Stream {
         slots.expect(layer, ids, &mut io);
     }
 
-    /// Hands out the records of `ids` (ascending) as they come.
+    /// Hands out the records of `ids` (ascending) as they come. Whoever takes what was demanded in
+    /// ascending pieces has each record read once at most; another order works, too, and with few slots
+    /// may have to read some again.
     pub fn take(
         &self,
         layer: LayerId,
@@ -189,7 +193,8 @@ impl Stream {
         let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
         slots.open_window(layer, ids, &mut io);
         loop {
-            match state.slots.next() {
+            let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
+            match slots.next(&mut io) {
                 Next::Done => return Ok(()),
                 Next::Failed(expert, source) => {
                     return Err(StreamError::Expert { layer, expert, source });
@@ -207,13 +212,6 @@ impl Stream {
                     state = self.shared.wait(state);
                     let phase = state.phase;
                     state.counters.of(phase).expert_wait += start.elapsed();
-                    let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
-                    slots.assign(&mut io);
-                }
-                // The caller took another order than ascending: what it wants now goes first.
-                Next::Stuck => {
-                    let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
-                    slots.restart_window(&mut io);
                 }
             }
         }

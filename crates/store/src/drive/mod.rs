@@ -27,7 +27,7 @@ mod threads;
 #[cfg(target_os = "linux")]
 mod uring;
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use deltafin_checkpoint::Span;
 
@@ -48,6 +48,15 @@ pub struct Filled {
 }
 
 impl Filled {
+    /// A slab with a record in this part of it.
+    ///
+    /// # Panics
+    /// If the slab is shorter.
+    pub fn new(slab: Slab, record: Range<usize>) -> Filled {
+        assert!(record.end <= slab.len(), "a record to {} in {}", record.end, slab.len());
+        Filled { slab, start: record.start, len: record.len() }
+    }
+
     /// The slab, to be used again.
     pub fn into_slab(self) -> Slab {
         self.slab

@@ -103,7 +103,7 @@ impl Over {
         let landed = match outcome {
             Outcome::Whole { align } => {
                 let record = join(slab.bytes_mut(), &pieces, align);
-                Landed::Whole(Filled { slab, start: record.start, len: record.len() })
+                Landed::Whole(Filled::new(slab, record))
             }
             Outcome::Cancelled => Landed::Cancelled(slab),
             Outcome::Failed(error) => Landed::Failed(slab, error),
