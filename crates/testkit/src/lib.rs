@@ -6,12 +6,14 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // A broken fixture should stop the test on the spot.
 
+mod counting;
 mod faulty;
 mod golden;
 pub mod hub;
 mod pairs;
 mod shuffled;
 
+pub use counting::CountingStore;
 pub use faulty::{Fault, FaultyStore, Hits};
 pub use golden::{DemoGolden, DemoPrompt, Golden, Prompt};
 pub use pairs::all_pairs;
