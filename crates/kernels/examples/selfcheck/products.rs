@@ -4,17 +4,45 @@ use super::cases::{Case, Random};
 use deltafin_kernels::{Kernels, LatentDims, Matrix, Product, Scratch, Weights};
 
 pub(crate) const CASES: &[Case] = &[
-    Case { name: "products/f32", compute: |kernels, r| products(kernels, r, Format::F32, 107) },
-    Case { name: "products/bf16", compute: |kernels, r| products(kernels, r, Format::Bf16, 107) },
-    Case { name: "products/int8", compute: |kernels, r| products(kernels, r, Format::Int8, 107) },
-    Case { name: "products/mxfp4", compute: |kernels, r| products(kernels, r, Format::Mxfp4, 96) },
-    Case { name: "latent/f32", compute: |kernels, r| latent(kernels, r, Format::F32, 75) },
-    Case { name: "latent/bf16", compute: |kernels, r| latent(kernels, r, Format::Bf16, 75) },
-    Case { name: "latent/int8", compute: |kernels, r| latent(kernels, r, Format::Int8, 75) },
-    Case { name: "latent/mxfp4", compute: |kernels, r| latent(kernels, r, Format::Mxfp4, 64) },
+    Case { name: "products/f32", compute: |k, r| products(k, r, Format::F32, &FEW) },
+    Case { name: "products/bf16", compute: |k, r| products(k, r, Format::Bf16, &FEW) },
+    Case { name: "products/int8", compute: |k, r| products(k, r, Format::Int8, &FEW) },
+    Case { name: "products/mxfp4", compute: |k, r| products(k, r, Format::Mxfp4, &FEW) },
+    Case { name: "latent/f32", compute: |k, r| latent(k, r, Format::F32, &[1, 3]) },
+    Case { name: "latent/bf16", compute: |k, r| latent(k, r, Format::Bf16, &[1, 3]) },
+    Case { name: "latent/int8", compute: |k, r| latent(k, r, Format::Int8, &[1, 3]) },
+    Case { name: "latent/mxfp4", compute: |k, r| latent(k, r, Format::Mxfp4, &[1, 3]) },
+    Case { name: "products/many/f32", compute: |k, r| products(k, r, Format::F32, &MANY) },
+    Case { name: "products/many/bf16", compute: |k, r| products(k, r, Format::Bf16, &MANY) },
+    Case { name: "products/many/int8", compute: |k, r| products(k, r, Format::Int8, &MANY) },
+    Case { name: "products/many/mxfp4", compute: |k, r| products(k, r, Format::Mxfp4, &MANY) },
+    Case { name: "latent/many/f32", compute: |k, r| latent(k, r, Format::F32, &[2, 4, 9]) },
+    Case { name: "latent/many/bf16", compute: |k, r| latent(k, r, Format::Bf16, &[2, 4, 9]) },
+    Case { name: "latent/many/int8", compute: |k, r| latent(k, r, Format::Int8, &[2, 4, 9]) },
+    Case { name: "latent/many/mxfp4", compute: |k, r| latent(k, r, Format::Mxfp4, &[2, 4, 9]) },
+    Case { name: "products/scales/int8", compute: |k, r| scaled(k, r, Format::Int8) },
+    Case { name: "products/scales/mxfp4", compute: |k, r| scaled(k, r, Format::Mxfp4) },
+    Case { name: "latent/scales/int8", compute: |k, r| latent_scaled(k, r, Format::Int8) },
+    Case { name: "latent/scales/mxfp4", compute: |k, r| latent_scaled(k, r, Format::Mxfp4) },
 ];
 
-#[derive(Clone, Copy)]
+/// Sizes of products: rows, columns (in whole groups, and with a tail where the format may have one), and
+/// how many positions, one product after the other.
+struct Sizes {
+    rows: usize,
+    whole_cols: usize,
+    cols: usize,
+    positions: &'static [usize],
+}
+
+/// Up to some tiles of positions.
+const FEW: Sizes = Sizes { rows: 23, whole_cols: 96, cols: 107, positions: &[1, 3, 8, 15] };
+/// Around one pass of 64 positions (63 where tiles have three) and beyond two; of columns more than one
+/// chunk of 512, so that sums go on from one to the next.
+const MANY: Sizes =
+    Sizes { rows: 13, whole_cols: 544, cols: 523, positions: &[16, 63, 64, 65, 131] };
+
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     F32,
     Bf16,
@@ -53,6 +81,25 @@ impl Bytes {
         Bytes { format, main, scales }
     }
 
+    /// With rows whose scales are spread over all there are: every byte of MXFP4, infinities and
+    /// what is no number included, and every exponent of half precision.
+    fn with_every_scale(mut self, rows: usize) -> Bytes {
+        let low = self.scales.clone();
+        self.scales = match self.format {
+            Format::Mxfp4 => {
+                let per_row = low.len() / rows;
+                (0..rows).flat_map(|row| vec![(row * 256 / rows) as u8; per_row]).collect()
+            }
+            _ => (0..rows)
+                .flat_map(|row| {
+                    let high = (row * 64 / rows * 4) as u8 | (low[2 * row + 1] & 3);
+                    [low[2 * row], high]
+                })
+                .collect(),
+        };
+        self
+    }
+
     fn weights(&self) -> Weights<'_> {
         let (main, scales) = (&self.main[..], &self.scales[..]);
         match self.format {
@@ -68,35 +115,81 @@ impl Bytes {
     }
 }
 
-/// One, three, eight and fifteen positions.
-fn products(kernels: &Kernels, random: &mut Random, format: Format, cols: usize) -> Vec<f32> {
-    const ROWS: usize = 23;
-    let bytes = Bytes::seeded(random, format, ROWS, cols);
+fn products(kernels: &Kernels, random: &mut Random, format: Format, sizes: &Sizes) -> Vec<f32> {
+    let cols = if format == Format::Mxfp4 { sizes.whole_cols } else { sizes.cols };
+    let bytes = Bytes::seeded(random, format, sizes.rows, cols);
+    multiplied(kernels, random, bytes.matrix(sizes.rows, cols), sizes.positions)
+}
+
+/// A scale of its own for every row, for one position, for some and for tiles of them.
+fn scaled(kernels: &Kernels, random: &mut Random, format: Format) -> Vec<f32> {
+    const ROWS: usize = 256;
+    let bytes = Bytes::seeded(random, format, ROWS, 32).with_every_scale(ROWS);
+    multiplied(kernels, random, bytes.matrix(ROWS, 32), &[1, 2, 9])
+}
+
+fn multiplied(
+    kernels: &Kernels,
+    random: &mut Random,
+    w: Matrix<'_>,
+    positions: &[usize],
+) -> Vec<f32> {
     let mut results = Vec::new();
-    for positions in [1, 3, 8, 15] {
-        let x = random.vector(positions * cols, 1.0);
-        let mut y = vec![0.0; positions * ROWS];
-        let job = Product { w: bytes.matrix(ROWS, cols), x: &x, y: &mut y };
-        kernels.products(&mut Scratch::default(), &mut [job]);
+    for &positions in positions {
+        let x = random.vector(positions * w.cols(), 1.0);
+        let mut y = vec![0.0; positions * w.rows()];
+        kernels.products(&mut Scratch::default(), &mut [Product { w, x: &x, y: &mut y }]);
         results.extend(y);
     }
     results
 }
 
-/// Into the latent space and out of it, for one and for three positions.
-fn latent(kernels: &Kernels, random: &mut Random, format: Format, width: usize) -> Vec<f32> {
+/// Into the latent space and out of it, for so many positions one after the other.
+fn latent(kernels: &Kernels, random: &mut Random, format: Format, positions: &[usize]) -> Vec<f32> {
+    let width = if format == Format::Mxfp4 { 64 } else { 75 };
     let dims = LatentDims { heads: 3, nope: 10, rope: 5, v: 7, latent: width };
     let bytes = Bytes::seeded(random, format, dims.kv_b_rows(), width);
     let kv_b = bytes.matrix(dims.kv_b_rows(), width);
     let mut results = Vec::new();
-    for positions in [1, 3] {
-        let q = random.vector(positions * dims.heads * dims.query(), 1.0);
-        let mut absorbed = vec![0.0; dims.heads * positions * width];
-        kernels.absorb_keys(kv_b, &dims, &q, &mut absorbed);
-        let mut values = vec![0.0; positions * dims.heads * dims.v];
-        kernels.expand_values(&mut Scratch::default(), kv_b, &dims, &absorbed, &mut values);
-        results.extend(absorbed);
+    for &positions in positions {
+        let sums = absorbed(kernels, random, kv_b, &dims, positions);
+        let values = expanded(kernels, kv_b, &dims, &sums);
+        results.extend(sums);
         results.extend(values);
     }
     results
+}
+
+/// Heads of one key and one value, each with a scale of its own: no sum mixes two of them.
+fn latent_scaled(kernels: &Kernels, random: &mut Random, format: Format) -> Vec<f32> {
+    let dims = LatentDims { heads: 256, nope: 1, rope: 1, v: 1, latent: 32 };
+    let rows = dims.kv_b_rows();
+    let bytes = Bytes::seeded(random, format, rows, dims.latent).with_every_scale(rows);
+    let kv_b = bytes.matrix(rows, dims.latent);
+    let mut results = Vec::new();
+    for positions in [1, 5] {
+        results.extend(absorbed(kernels, random, kv_b, &dims, positions));
+        let sums = random.vector(dims.heads * positions * dims.latent, 1.0);
+        results.extend(expanded(kernels, kv_b, &dims, &sums));
+    }
+    results
+}
+
+fn absorbed(
+    kernels: &Kernels,
+    random: &mut Random,
+    kv_b: Matrix<'_>,
+    dims: &LatentDims,
+    positions: usize,
+) -> Vec<f32> {
+    let q = random.vector(positions * dims.heads * dims.query(), 1.0);
+    let mut out = vec![0.0; dims.heads * positions * dims.latent];
+    kernels.absorb_keys(kv_b, dims, &q, &mut out);
+    out
+}
+
+fn expanded(kernels: &Kernels, kv_b: Matrix<'_>, dims: &LatentDims, sums: &[f32]) -> Vec<f32> {
+    let mut out = vec![0.0; sums.len() / dims.latent * dims.v];
+    kernels.expand_values(&mut Scratch::default(), kv_b, dims, sums, &mut out);
+    out
 }
