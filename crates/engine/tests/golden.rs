@@ -3,7 +3,7 @@
 
 use deltafin_engine::{Engine, EngineOptions, LayerId, Observer, Session, Tap};
 use deltafin_model::LayerState;
-use deltafin_testkit::{DemoGolden, Golden, Prompt, open};
+use deltafin_testkit::{DemoGolden, Golden, Prompt, largest_difference, open};
 use std::collections::BTreeMap;
 
 /// The largest logit error the fixtures allow a float32 engine.
@@ -40,11 +40,6 @@ impl Observer for Seen {
     }
 }
 
-fn max_error(got: &[f32], wanted: &[f32]) -> f32 {
-    assert_eq!(got.len(), wanted.len());
-    got.iter().zip(wanted).map(|(g, w)| (g - w).abs()).fold(0.0, f32::max)
-}
-
 /// Runs a prompt and returns what was seen, and all logits.
 fn evaluate(session: &mut Session<'_>, ids: &[u32]) -> (Seen, Vec<f32>) {
     let (mut seen, mut logits) = (Seen::default(), Vec::new());
@@ -76,13 +71,13 @@ fn check_checkpoint(name: &str) {
         let (seen, logits) = evaluate(&mut session, &prompt.ids);
         let x = &prompt.name;
         let (_, wanted) = golden.floats(&format!("{x}.logits")).unwrap();
-        let error = max_error(&logits[prompt.first_logit_row * vocab..], &wanted);
+        let error = largest_difference(&logits[prompt.first_logit_row * vocab..], &wanted);
         assert!(error <= tolerance(name), "{name} {x}: logit error {error}");
         worst = worst.max(error);
         // A prompt is shorter than a pass, so these are all its rows.
         let (_, wanted) = golden.floats(&format!("{x}.final")).unwrap();
         let skipped = prompt.first_logit_row * engine.spec().hidden;
-        let error = max_error(&session.last_hidden()[skipped..], &wanted);
+        let error = largest_difference(&session.last_hidden()[skipped..], &wanted);
         assert!(error <= tolerance(name), "{name} {x}: final hidden error {error}");
         check_hidden(&golden, prompt, &seen, engine.spec().layers.len(), tolerance(name));
         check_routes(&golden, prompt, &seen);
@@ -96,7 +91,7 @@ fn check_checkpoint(name: &str) {
             "{name} {x}"
         );
         let (_, last) = golden.floats(&format!("{x}.greedy_last_logits")).unwrap();
-        let error = max_error(session.logits(), &last);
+        let error = largest_difference(session.logits(), &last);
         assert!(error <= tolerance(name), "{name} {x}: last logit error {error}");
         worst = worst.max(error);
     }
@@ -112,7 +107,7 @@ fn check_hidden(golden: &Golden, prompt: &Prompt, seen: &Seen, layers: usize, to
         let width = shape[1] * shape[2];
         for layer in 0..layers {
             let got = &seen.rows[&(layer as u32, "hidden")];
-            let error = max_error(got, &wanted[layer * width..(layer + 1) * width]);
+            let error = largest_difference(got, &wanted[layer * width..(layer + 1) * width]);
             assert!(error <= tolerance, "{} layer {layer}: hidden error {error}", prompt.name);
         }
     }
@@ -148,7 +143,7 @@ fn check_taps(golden: &Golden, seen: &Seen, layers: usize, tolerance: f32) {
         let width = shape[1] * shape[2];
         for layer in 0..layers {
             let got = &seen.rows[&(layer as u32, tap)];
-            let error = max_error(got, &wanted[layer * width..(layer + 1) * width]);
+            let error = largest_difference(got, &wanted[layer * width..(layer + 1) * width]);
             assert!(error <= tolerance, "debug.{tap} layer {layer}: error {error}");
         }
     }
@@ -157,7 +152,7 @@ fn check_taps(golden: &Golden, seen: &Seen, layers: usize, tolerance: f32) {
 fn check_state(golden: &Golden, session: &Session<'_>, rows: usize, tolerance: f32) {
     let close = |name: String, got: &[f32]| {
         let (_, wanted) = golden.floats(&name).unwrap();
-        let error = max_error(got, &wanted);
+        let error = largest_difference(got, &wanted);
         assert!(error <= tolerance, "{name}: error {error}");
     };
     for (i, layer) in session.state().layers().iter().enumerate() {

@@ -98,3 +98,31 @@ impl DemoGolden {
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
     }
 }
+
+/// The largest distance between two numbers at the same place; not a number where one of them is none, so
+/// that no bound holds for it.
+///
+/// # Panics
+/// When there are not equally many.
+pub fn largest_difference(found: &[f32], wanted: &[f32]) -> f32 {
+    assert_eq!(found.len(), wanted.len(), "as many numbers");
+    let apart = found.iter().zip(wanted).map(|(a, b)| (a - b).abs());
+    // `f32::max` would drop what is not a number.
+    apart.fold(0.0, |most: f32, next| if most.is_nan() || most > next { most } else { next })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::largest_difference;
+
+    #[test]
+    fn what_is_no_number_is_within_no_bound() {
+        assert_eq!(largest_difference(&[1.0, -2.0, 3.0], &[1.0, 2.0, 2.0]), 4.0);
+        for at in 0..3 {
+            let mut found = [1.0, 2.0, 3.0];
+            found[at] = f32::NAN;
+            let worst = largest_difference(&found, &[1.0, 2.0, 2.0]);
+            assert!(worst.is_nan(), "{worst}");
+        }
+    }
+}

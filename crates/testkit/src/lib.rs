@@ -15,7 +15,7 @@ mod shuffled;
 
 pub use counting::CountingStore;
 pub use faulty::{Fault, FaultyStore, Hits};
-pub use golden::{DemoGolden, DemoPrompt, Golden, Prompt};
+pub use golden::{DemoGolden, DemoPrompt, Golden, Prompt, largest_difference};
 pub use pairs::all_pairs;
 pub use shuffled::Shuffled;
 

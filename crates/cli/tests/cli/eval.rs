@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use deltafin_testkit::Golden;
+use deltafin_testkit::{Golden, largest_difference};
 use safetensors::SafeTensors;
 
 use crate::program::{deltafin, deltafin_on, fixture, list};
@@ -31,8 +31,7 @@ fn logits(ids: &[u32], out: &Path, more: &[&str]) -> Vec<u8> {
 
 #[track_caller]
 fn assert_near(found: &[f32], wanted: &[f32], what: &str) {
-    assert_eq!(found.len(), wanted.len(), "{what}");
-    let worst = found.iter().zip(wanted).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let worst = largest_difference(found, wanted);
     assert!(worst <= TOLERANCE, "{what}: off by {worst}");
 }
 
