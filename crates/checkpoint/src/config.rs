@@ -11,7 +11,7 @@ use deltafin_spec::{KdaSpec, MlaSpec, ModelSpec, MoeSpec, SituSpec, SpecError};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::json::NoDuplicateKeys;
+use crate::json::{NoDuplicateKeys, has_byte_order_mark};
 pub(crate) use fields::Fields;
 
 /// What is wrong with `config.json` or `generation_config.json`.
@@ -20,6 +20,8 @@ pub(crate) use fields::Fields;
 pub enum ConfigError {
     #[error("not the JSON it should be: {what}")]
     Json { what: String },
+    #[error("it begins with a byte order mark (the bytes EF BB BF), which JSON does not have")]
+    ByteOrderMark,
     #[error("{field} is missing")]
     Missing { field: String },
     #[error("{field} is {found}, wanted {wanted}")]
@@ -51,6 +53,9 @@ pub struct Config {
 
 /// Parses bytes to a JSON value and refuses keys that appear twice.
 pub(crate) fn parse_json(bytes: &[u8]) -> Result<Value, ConfigError> {
+    if has_byte_order_mark(bytes) {
+        return Err(ConfigError::ByteOrderMark);
+    }
     let json = |error: serde_json::Error| ConfigError::Json { what: error.to_string() };
     serde_json::from_slice::<NoDuplicateKeys>(bytes).map_err(json)?;
     serde_json::from_slice(bytes).map_err(json)

@@ -10,7 +10,7 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use thiserror::Error;
 
-use crate::json::{Name, quote, skip};
+use crate::json::{Name, has_byte_order_mark, quote, skip};
 
 /// What is wrong with the index.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -18,6 +18,10 @@ use crate::json::{Name, quote, skip};
 pub enum IndexError {
     #[error("the index is not the JSON it should be: {what}")]
     Json { what: String },
+    #[error(
+        "the index begins with a byte order mark (the bytes EF BB BF), which JSON does not have"
+    )]
+    ByteOrderMark,
     #[error("the index has no weight_map")]
     NoWeightMap,
     #[error("the index has {field} twice")]
@@ -53,6 +57,9 @@ pub struct Index<'a> {
 impl<'a> Index<'a> {
     /// Parses the bytes of the index file.
     pub fn parse(bytes: &'a [u8]) -> Result<Index<'a>, IndexError> {
+        if has_byte_order_mark(bytes) {
+            return Err(IndexError::ByteOrderMark);
+        }
         let mut typed = None;
         let mut deserializer = serde_json::Deserializer::from_slice(bytes);
         let read = IndexSeed(&mut typed).deserialize(&mut deserializer);

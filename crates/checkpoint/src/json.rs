@@ -29,6 +29,12 @@ impl<'de> Deserialize<'de> for Name<'de> {
     }
 }
 
+/// Whether a file begins with what some editors put before UTF-8. JSON has no such mark, and the parser's
+/// own words, "expected value at line 1 column 1", point at nothing that can be seen.
+pub(crate) fn has_byte_order_mark(bytes: &[u8]) -> bool {
+    bytes.starts_with("\u{feff}".as_bytes())
+}
+
 /// A name from a stranger in a message: quoted, on one line, and never long.
 pub(crate) fn quote(name: &str) -> String {
     const SHOWN_CHARS: usize = 120;

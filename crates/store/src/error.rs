@@ -74,7 +74,7 @@ pub enum OpenError {
     NoIndex { path: PathBuf },
     #[error("{}: {error}; {}", path.display(), config_remedy(error))]
     Config { path: PathBuf, error: ConfigError },
-    #[error("{}: {error}; fetch it again", path.display())]
+    #[error("{}: {error}; {}", path.display(), index_remedy(error))]
     Index { path: PathBuf, error: IndexError },
     #[error(
         "{}: incomplete, {present} of {total} shards present; missing: {missing}{leftovers}; {}",
@@ -124,9 +124,21 @@ pub(crate) fn reason(error: &io::Error) -> String {
 fn config_remedy(error: &ConfigError) -> &'static str {
     match error {
         ConfigError::Unsupported { .. } => "give a checkpoint of the released Kimi K3",
-        _ => "fetch it again",
+        ConfigError::ByteOrderMark => SAVE_WITHOUT_MARK,
+        _ => FETCH_AGAIN,
     }
 }
+
+fn index_remedy(error: &IndexError) -> &'static str {
+    match error {
+        IndexError::ByteOrderMark => SAVE_WITHOUT_MARK,
+        _ => FETCH_AGAIN,
+    }
+}
+
+const FETCH_AGAIN: &str = "fetch it again";
+/// An editor has been at it: what it says may be meant.
+const SAVE_WITHOUT_MARK: &str = "save it as UTF-8 without one, or fetch it again";
 
 fn more_problems(count: u64) -> String {
     let plural = if count == 1 { "" } else { "s" };

@@ -192,6 +192,17 @@ fn an_index_that_is_broken_is_refused_with_its_file() {
     }
 }
 
+/// It cannot be seen in an editor, and an editor put it there.
+#[test]
+fn a_byte_order_mark_is_named_with_its_file() {
+    for file in [CONFIG, INDEX] {
+        let mut files = files();
+        let marked = ["\u{feff}".as_bytes(), &files[file]].concat();
+        files.insert(file.to_owned(), marked);
+        refused(&files, &[file, "byte order mark", "save it as UTF-8 without one"]);
+    }
+}
+
 #[test]
 fn the_shards_of_another_model_are_refused() {
     let mut files = files();

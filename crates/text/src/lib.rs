@@ -27,6 +27,11 @@ fn one_line(text: &str) -> String {
     text.chars().take(160).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// Whether JSON begins with what some editors put before UTF-8, which the parser only calls unexpected.
+fn has_byte_order_mark(json: &[u8]) -> bool {
+    json.starts_with("\u{feff}".as_bytes())
+}
+
 pub use chat::{ChatError, Effort, Request, Segment, render};
 pub use reply::{Answer, Delta, Event, Marker, Parser, Reply, ReplyOptions, TextReply};
 pub use tokenizer::{DecodeError, Tokenizer, TokenizerError};

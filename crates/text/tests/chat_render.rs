@@ -164,12 +164,31 @@ fn unreadable_requests_are_one_line_errors() {
         "{\"messages\": [{\"role\": \"user\", \"content\": 3}]}",
         "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"audio\"}]}]}",
         "{\"messages\": [{\"role\": \"user\", \"content\": [\"x\"]}]}",
-        "{\"tool_choice\": \"sometimes\"}",
-        "{\"image_prompts\": [\"<|end_of_msg|>\"]}",
+        "{\"messages\": [], \"tool_choice\": \"sometimes\"}",
+        "{\"messages\": [], \"image_prompts\": [\"<|end_of_msg|>\"]}",
     ] {
         let refused = Request::from_json(text.as_bytes()).unwrap_err().to_string();
         assert!(!refused.contains('\n'), "{refused}");
     }
+}
+
+/// It is most likely something else than a request, and its prompt would hold nothing of it.
+#[test]
+fn a_request_without_messages_is_refused_by_the_field_s_name() {
+    for text in
+        ["{}", r#"{"message": [{"role": "user", "content": "Hi"}]}"#, r#"{"messages": null}"#]
+    {
+        let refused = Request::from_json(text.as_bytes()).unwrap_err().to_string();
+        assert!(refused.contains("missing field `messages`"), "{text}: {refused}");
+    }
+    assert!(Request::from_json(br#"{"messages": []}"#).unwrap().messages.is_empty());
+}
+
+#[test]
+fn a_byte_order_mark_before_a_request_is_named() {
+    let refused = Request::from_json("\u{feff}{\"messages\": []}".as_bytes());
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("byte order mark") && refused.contains("without one"), "{refused}");
 }
 
 #[test]
@@ -250,7 +269,7 @@ fn placeholders_become_images_wherever_a_conversation_is_quoted() {
 fn a_schema_is_found_in_every_place_clients_put_it() {
     let body = |given: Value| {
         let format = serde_json::json!({"type": "json_schema", "json_schema": given});
-        text_of(serde_json::json!({"response_format": format})).unwrap()
+        text_of(serde_json::json!({"messages": [], "response_format": format})).unwrap()
     };
     let expected = body(serde_json::json!({"type": "object"}));
     assert!(expected.contains("```json\n{\"type\":\"object\"}\n```<|close|>message"));

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 /// A file of the folder and a part of the message that refuses it.
 const EXPECTED: &[(&str, &str)] = &[
     ("config-array.json", "tokenizer_config.json: "),
+    ("config-byte-order-mark.json", "begins with a byte order mark"),
     ("config-content-number.json", "tokenizer_config.json: "),
     ("config-cut-short.json", "tokenizer_config.json: "),
     ("config-decoder-list.json", "tokenizer_config.json: "),

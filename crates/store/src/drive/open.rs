@@ -172,7 +172,11 @@ impl Ground<'_> {
 
     fn buffered(&self, shard: ShardId) -> Result<Drive, ReaderError> {
         let threads = self.tuning.threads;
-        self.on_threads(shard, IoMode::Buffered, format!("buffered reads on {threads} threads"))
+        let how = match self.store.file(shard) {
+            Some(_) => format!("buffered reads on {threads} threads"),
+            None => format!("no file, copied from memory on {threads} threads"),
+        };
+        self.on_threads(shard, IoMode::Buffered, how)
     }
 
     fn on_threads(&self, shard: ShardId, mode: IoMode, how: String) -> Result<Drive, ReaderError> {

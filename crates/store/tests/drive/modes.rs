@@ -20,6 +20,7 @@ fn what_is_no_file_is_read_through_the_store_or_refused_by_name() {
     let drives = opened(&store, IoMode::Auto).unwrap();
     assert_eq!((drives.len(), drives[0].mode), (1, IoMode::Buffered));
     assert_eq!(drives[0].notice, None, "memory is no lesser way");
+    assert!(drives[0].how.contains("from memory"), "{}", drives[0].how);
     for mode in [IoMode::Uring, IoMode::Direct] {
         let error = opened(&store, mode).unwrap_err();
         assert_eq!(error, ReaderError::NoFile { file: "s0".to_owned(), mode });

@@ -34,11 +34,12 @@ pub use turns::{Places, Turns};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// What to render. Fields missing from the JSON form take the values of [`Request::default`].
+/// What to render. Fields missing from the JSON form take the values of [`Request::default`], but for
+/// `messages`: what has none is most likely something else.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Request {
     /// The conversation, oldest first.
-    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "not_null")]
     pub messages: Vec<Message>,
     /// Declarations of the tools, as JSON objects; they are rendered but not interpreted.
     #[serde(default, deserialize_with = "null_as_default")]
@@ -89,8 +90,12 @@ impl Request {
     /// Reads the JSON form.
     ///
     /// # Errors
-    /// When the bytes are not JSON or a field has the wrong form.
+    /// When the bytes are not JSON, a field has the wrong form, or there are no `messages`.
     pub fn from_json(json: &[u8]) -> Result<Self, ChatError> {
+        if crate::has_byte_order_mark(json) {
+            let reason = "it begins with a byte order mark; save it as UTF-8 without one";
+            return Err(ChatError::Request { reason: reason.to_owned() });
+        }
         if json.trim_ascii_start().first() != Some(&b'{') {
             let reason = "a JSON object is expected, such as {\"messages\": […]}".to_owned();
             return Err(ChatError::Request { reason });
@@ -115,6 +120,16 @@ impl Request {
 
 fn yes() -> bool {
     true
+}
+
+/// JSON `null` means the same as a missing field, here that the conversation is missing.
+fn not_null<'de, D>(deserializer: D) -> Result<Vec<Message>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    use serde::de::Error as _;
+    let messages: Option<_> = Option::deserialize(deserializer)?;
+    messages.ok_or_else(|| D::Error::missing_field("messages"))
 }
 
 /// JSON `null` means the same as a missing field.

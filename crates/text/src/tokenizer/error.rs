@@ -68,6 +68,11 @@ pub enum TokenizerError {
         /// What the parser said.
         reason: String,
     },
+    /// The tokenizer configuration was saved with a mark that JSON does not have.
+    #[error(
+        "tokenizer_config.json begins with a byte order mark, which JSON does not have; save it as UTF-8 without one, or download it again"
+    )]
+    ConfigByteOrderMark,
     /// The configuration names an id that is no special id of this rank file.
     #[error(
         "tokenizer_config.json names token {id}, but special ids are {first} to {last}; take both files from one model"

@@ -10,7 +10,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use super::TokenizerError;
-use crate::one_line;
+use crate::{has_byte_order_mark, one_line};
 
 /// The number of special ids after the last rank.
 pub const SPECIAL_TOKENS: u32 = 256;
@@ -70,6 +70,9 @@ fn configured(base: u32, file: &[u8]) -> Result<Vec<(u32, String)>, TokenizerErr
     if file.len() > TOKENIZER_CONFIG_BYTES_MAX {
         let (bytes, limit) = (file.len(), TOKENIZER_CONFIG_BYTES_MAX);
         return Err(TokenizerError::ConfigTooLarge { bytes, limit });
+    }
+    if has_byte_order_mark(file) {
+        return Err(TokenizerError::ConfigByteOrderMark);
     }
     let config: Config = serde_json::from_slice(file)
         .map_err(|e| TokenizerError::ConfigJson { reason: one_line(&e.to_string()) })?;
