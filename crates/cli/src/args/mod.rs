@@ -9,6 +9,7 @@ mod convert;
 mod engine;
 mod eval;
 mod ids;
+mod model;
 mod plan;
 mod refusal;
 mod run;
@@ -24,8 +25,6 @@ mod verify;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::built_in;
-
 pub(crate) use bench::{
     Arm, BenchArms, BenchKernels, BenchOnce, BenchRoutes, BenchToken, ONCE, Phase,
 };
@@ -34,6 +33,7 @@ pub(crate) use convert::Convert;
 pub(crate) use engine::{EngineArgs, ModelArg};
 pub(crate) use eval::{Compare, Compared, Eval, Logits, Passage, Ppl};
 pub(crate) use ids::{check as check_ids, parse_list};
+pub(crate) use model::Looked;
 pub(crate) use plan::{Drive, Plan, Subject};
 pub(crate) use run::{Prompt, Run, Watched};
 pub(crate) use serve::Serve;
@@ -86,13 +86,8 @@ enum Typed {
 /// when there are problems, after all of them are listed.
 #[derive(Debug, clap::Args)]
 struct InspectArgs {
-    #[arg(
-        help = built_in::HELP,
-        value_name = built_in::VALUE_NAME,
-        env = "DELTAFIN_MODEL",
-        hide_env_values = true
-    )]
-    model: Option<ModelArg>,
+    #[command(flatten)]
+    model: model::ModelArgs,
 
     /// Print one JSON object
     #[arg(long)]
@@ -115,7 +110,7 @@ pub(crate) enum Command {
     /// Describe a checkpoint.
     Inspect {
         /// Which one.
-        model: Option<ModelArg>,
+        model: Looked,
         /// Whether for machines.
         json: bool,
     },
@@ -202,9 +197,11 @@ impl Typed {
             Typed::Run(args) => Command::Run(args.meaning()?),
             Typed::Chat(args) => Command::Chat(args.meaning()),
             Typed::Serve(args) => Command::Serve(Box::new(args.meaning()?)),
-            Typed::Verify(args) => Command::Verify(args.meaning()),
+            Typed::Verify(args) => Command::Verify(args.meaning(given)?),
             Typed::Setup(args) => Command::Setup(Box::new(args.meaning()?)),
-            Typed::Inspect(InspectArgs { model, json }) => Command::Inspect { model, json },
+            Typed::Inspect(InspectArgs { model, json }) => {
+                Command::Inspect { model: model.meaning(given)?, json }
+            }
             Typed::Tokenize(args) => Command::Tokenize(args.meaning(given)?),
             Typed::Convert(args) => Command::Convert(args.meaning()),
             Typed::Eval(args) => Command::Eval(args.meaning(given)?),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::engine::ModelArg;
-use crate::built_in;
+use super::model::{Looked, ModelArgs};
+use super::{Given, Usage};
 
 /// Look for damage in a checkpoint, and mend it
 ///
@@ -14,13 +14,8 @@ use crate::built_in;
 /// Exits with 1 where something is wrong and not mended.
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
-    #[arg(
-        help = built_in::HELP,
-        value_name = built_in::VALUE_NAME,
-        env = "DELTAFIN_MODEL",
-        hide_env_values = true
-    )]
-    model: Option<ModelArg>,
+    #[command(flatten)]
+    model: ModelArgs,
 
     /// Read every byte
     #[arg(long)]
@@ -47,7 +42,7 @@ pub(crate) struct VerifyArgs {
 #[derive(Debug)]
 pub(crate) struct Verify {
     /// Which one.
-    pub(crate) model: Option<ModelArg>,
+    pub(crate) model: Looked,
     /// Whether every byte.
     pub(crate) is_deep: bool,
     /// Whether damage is mended.
@@ -61,14 +56,14 @@ pub(crate) struct Verify {
 }
 
 impl VerifyArgs {
-    pub(super) fn meaning(self) -> Verify {
-        Verify {
-            model: self.model,
+    pub(super) fn meaning(self, given: Given) -> Result<Verify, Usage> {
+        Ok(Verify {
+            model: self.model.meaning(given)?,
             is_deep: self.deep,
             repairs: self.repair,
             patience: Duration::from_secs(self.patience.into()),
             endpoint: self.endpoint,
             json: self.json,
-        }
+        })
     }
 }

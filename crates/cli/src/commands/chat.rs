@@ -109,8 +109,8 @@ impl Talk<'_> {
         match (name, rest) {
             ("help", "") => terminal::note(HELP),
             ("quit" | "exit", "") => return Ok(false),
-            ("reset", "") => self.history.reset(),
-            ("system", text) => self.history.set_system(text),
+            ("reset", "") => self.reset(),
+            ("system", text) => self.set_system(text),
             ("save", "") => return Err(Failure::new("/save needs a file name")),
             ("save", file) => self.save(file.as_ref())?,
             _ => {
@@ -122,8 +122,27 @@ impl Talk<'_> {
         Ok(true)
     }
 
+    fn reset(&mut self) {
+        self.history.reset();
+        let kept = if self.history.has_system() { "; the system message is kept" } else { "" };
+        terminal::say(&format!("the conversation is forgotten{kept}"));
+    }
+
+    fn set_system(&mut self, text: &str) {
+        self.history.set_system(text);
+        let which = if text.is_empty() {
+            "there is no system message"
+        } else {
+            "the system message is set"
+        };
+        terminal::say(&format!("{which}; the conversation begins anew"));
+    }
+
     fn save(&self, file: &Path) -> Result<(), Failure> {
-        self.history.save(&foreign_target(file, self.loaded.folders())?)
+        let messages = self.history.save(&foreign_target(file, self.loaded.folders())?)?;
+        let plural = if messages == 1 { "" } else { "s" };
+        terminal::say(&format!("{messages} message{plural} saved in {}", file.display()));
+        Ok(())
     }
 
     /// One turn: the user's words in, the model's out. A turn that comes to nothing leaves

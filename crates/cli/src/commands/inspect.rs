@@ -8,15 +8,15 @@ use std::mem::{Discriminant, discriminant};
 use deltafin_store::{Checkpoint, Inspection, OpenError, Problem};
 
 use self::report::Report;
-use crate::args::{Given, ModelArg};
+use crate::args::Looked;
 use crate::failure::{Failure, chain};
 use crate::load;
 use crate::model_choice::{self, Model};
 use crate::terminal::{self, one_line};
 
 /// Does it.
-pub(crate) fn inspect(typed: Option<ModelArg>, given: Given, json: bool) -> Result<(), Failure> {
-    let model = model_choice::choose(typed, given)?;
+pub(crate) fn inspect(looked: Looked, json: bool) -> Result<(), Failure> {
+    let model = model_choice::choose(looked.model, looked.given)?;
     let (checkpoint, mut problems) = look(&model)?;
     let mut note = |line: String| problems.push(Found { line, like: None });
     let report = checkpoint.as_ref().map(|checkpoint| {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use deltafin_fetch::{self as fetch, Damage, Event, FetchError, Order, Patience, Verified};
 use serde_json::json;
 
-use crate::args::{Given, Verify};
+use crate::args::Verify;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::model_choice::{self, Model};
@@ -22,9 +22,9 @@ const JOBS: usize = 4;
 const NAMED: usize = 50;
 
 /// Does it.
-pub(crate) fn verify(asked: &Verify, given: Given) -> Result<(), Failure> {
+pub(crate) fn verify(asked: &Verify) -> Result<(), Failure> {
     let interrupts = Interrupts::install()?.and_terminations()?;
-    let dir = match model_choice::choose(asked.model.clone(), given)? {
+    let dir = match model_choice::choose(asked.model.model.clone(), asked.model.given)? {
         Model::Directory(dir) => dir,
         Model::Demo => return Err(Failure::new("the demo is part of this program; give a folder")),
     };

@@ -71,6 +71,37 @@ fn a_system_message_begins_anew() {
     );
 }
 
+/// What was asked for and shows no other way is confirmed, beside the replies and not among them.
+#[test]
+fn commands_that_succeed_say_so_in_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("talk.json");
+    let save = format!("/save {}", path.display());
+    for (typed, said) in [
+        ("/reset".to_owned(), "the conversation is forgotten".to_owned()),
+        (
+            "/system".to_owned(),
+            "there is no system message; the conversation begins anew".to_owned(),
+        ),
+        (
+            "/system Be brief.".to_owned(),
+            "the system message is set; the conversation begins anew".to_owned(),
+        ),
+        (
+            "/system Be brief.\n/reset".to_owned(),
+            "the conversation is forgotten; the system message is kept".to_owned(),
+        ),
+        (format!("/system Be brief.\n{save}"), format!("1 message saved in {}", path.display())),
+        (save, format!("0 messages saved in {}", path.display())),
+    ] {
+        let run = deltafin_on(&format!("{typed}\n"), &CHAT);
+        assert_eq!((run.code, run.out.as_str()), (Some(0), ""), "{run:?}");
+        let wanted = format!("deltafin: {said}");
+        assert_eq!(run.said().lines().last(), Some(wanted.as_str()), "{run:?}");
+        assert_eq!(run.said().lines().count(), typed.lines().count(), "{run:?}");
+    }
+}
+
 #[test]
 fn quit_ends_and_help_helps() {
     let run = deltafin_on("/help\n/quit\nHello!\n", &CHAT);

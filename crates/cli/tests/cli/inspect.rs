@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::program::{deltafin, fixture, linked};
+use crate::program::{command, deltafin, fixture, linked, ran};
 
 #[test]
 fn the_demo_is_whole() {
@@ -26,6 +26,35 @@ fn a_directory_is_described_for_machines() {
     let parts: u64 =
         bytes.iter().filter(|(k, _)| *k != "files").filter_map(|(_, v)| v.as_u64()).sum();
     assert_eq!(Some(parts), bytes["files"].as_u64());
+}
+
+/// The flag that other commands have works where a name alone does.
+#[test]
+fn a_model_is_named_by_place_or_by_flag_and_once() {
+    let model = fixture("k3-micro");
+    for name in ["inspect", "verify"] {
+        let by_place = deltafin(&[name, &model]);
+        let by_flag = deltafin(&[name, "--model", &model]);
+        assert_eq!((by_flag.code, &by_flag.err), (Some(0), &by_place.err), "{by_flag:?}");
+        assert_eq!(by_flag.out, by_place.out);
+        let said = deltafin(&[name, &model, "--model", &model]).usage();
+        assert!(said.contains("name the model once"), "{said}");
+        // What is typed goes before the environment, either way.
+        for typed in [&[name, &model][..], &[name, "--model", &model]] {
+            let mut run = command_in("/no/such", typed);
+            let run = ran(run.output().expect("runs"));
+            assert_eq!((run.code, &run.err), (Some(0), &by_place.err), "{run:?}");
+        }
+        let run = ran(command_in(&model, &[name]).output().expect("runs"));
+        assert_eq!((run.code, &run.out), (Some(0), &by_place.out), "{run:?}");
+        assert!(run.err.contains("(DELTAFIN_MODEL)"), "{run:?}");
+    }
+}
+
+fn command_in(model: &str, args: &[&str]) -> std::process::Command {
+    let mut run = command();
+    run.args(args).env("DELTAFIN_MODEL", model);
+    run
 }
 
 #[test]

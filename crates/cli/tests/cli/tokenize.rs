@@ -112,6 +112,15 @@ fn one_at_a_time() {
     assert_eq!(deltafin_on(&ids.to_string(), &decode).ok(), "The capital of France is\n");
 }
 
+/// A prompt that holds nothing of what was given must not pass for one.
+#[test]
+fn a_chat_without_messages_is_refused() {
+    for input in ["{}", "{\"prompt\": \"Hi\"}"] {
+        let line = deltafin_on(input, &["tokenize", "--model", "demo", "--chat", "-"]).refusal();
+        assert!(line.contains("missing field `messages`"), "{line}");
+    }
+}
+
 /// What a user spells is never control.
 #[test]
 fn spelled_markers_are_text() {

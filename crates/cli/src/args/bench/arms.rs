@@ -7,7 +7,8 @@ use clap::{Args, FromArgMatches as _};
 
 use super::super::engine::{EngineArgs, ModelArg};
 use super::super::size::Positive;
-use super::super::{Cli, Usage, built_in, table};
+use super::super::{Cli, Usage, table};
+use crate::built_in;
 
 /// The hidden command that measures one run, in a process of its own.
 pub(crate) const ONCE: [&str; 2] = ["bench", "once"];

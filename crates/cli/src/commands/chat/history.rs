@@ -36,6 +36,11 @@ impl History {
         self.turns.truncate(turns);
     }
 
+    /// Whether there is a system message.
+    pub(super) fn has_system(&self) -> bool {
+        self.system.is_some()
+    }
+
     /// Forgets the turns.
     pub(super) fn reset(&mut self) {
         self.turns.clear();
@@ -61,15 +66,16 @@ impl History {
         system.into_iter().chain(self.turns.iter().cloned())
     }
 
-    /// Writes the conversation in the form that a request has.
-    pub(super) fn save(&self, path: &Path) -> Result<(), Failure> {
+    /// Writes the conversation in the form that a request has; gives how many messages that were.
+    pub(super) fn save(&self, path: &Path) -> Result<usize, Failure> {
         let messages: Vec<Value> = self.messages().map(|message| message_json(&message)).collect();
         let request = match self.effort {
-            Some(effort) => json!({ "messages": messages, "thinking_effort": effort.as_str() }),
-            None => json!({ "messages": messages, "thinking": false }),
+            Some(effort) => json!({ "messages": &messages, "thinking_effort": effort.as_str() }),
+            None => json!({ "messages": &messages, "thinking": false }),
         };
         std::fs::write(path, format!("{request:#}\n"))
-            .map_err(|e| Failure::about(format!("cannot write {}", path.display()), &e))
+            .map_err(|e| Failure::about(format!("cannot write {}", path.display()), &e))?;
+        Ok(messages.len())
     }
 }
 
