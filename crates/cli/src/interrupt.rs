@@ -79,15 +79,17 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// minutes. Whoever interrupts it is told that it was heard.
 pub(crate) fn answering<T>(interrupted: &AtomicBool, work: impl FnOnce() -> T) -> T {
     answering_with(interrupted, work, || {
-        let erase = Terminal::detect().erasing();
-        terminal::note_over(
-            erase,
-            "deltafin: interrupted: this stops after the current layer; once more ends it at once",
-        );
+        terminal::note_over(Terminal::detect().erasing(), &heard("layer"));
     })
 }
 
-fn answering_with<T>(
+/// What is said to whoever interrupts work that stops only after its current part.
+pub(crate) fn heard(part: &str) -> String {
+    format!("deltafin: interrupted: this stops after the current {part}; once more ends it at once")
+}
+
+/// As [`answering`], said in another way.
+pub(crate) fn answering_with<T>(
     interrupted: &AtomicBool,
     work: impl FnOnce() -> T,
     say: impl FnOnce() + Send,

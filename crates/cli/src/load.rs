@@ -95,7 +95,7 @@ impl Loaded {
     }
 
     /// The folders that the weights are read from.
-    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> + Clone {
         self.folders.iter().map(PathBuf::as_path)
     }
 

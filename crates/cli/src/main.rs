@@ -7,6 +7,7 @@
 
 mod args;
 mod built_in;
+mod column;
 mod commands;
 mod failure;
 mod input;
@@ -21,6 +22,7 @@ mod reply;
 mod safetensors;
 mod spine;
 mod stats;
+mod status;
 mod target;
 mod terminal;
 mod user_folder;

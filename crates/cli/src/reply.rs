@@ -3,6 +3,7 @@
 use deltafin_text::reply::{Channel, Cut, Delta, ReplyOptions};
 use deltafin_text::{Reply, Tokenizer, Utf8Assembler};
 
+use crate::column::Column;
 use crate::failure::Failure;
 use crate::terminal::{self, Terminal};
 
@@ -18,6 +19,11 @@ pub(crate) trait Show {
 
     /// The end: whatever was held comes out, and the line ends.
     fn finish(&mut self, cut: Cut) -> Result<(), Failure>;
+
+    /// Where what is shown ends on a terminal.
+    fn column(&self) -> Column {
+        Column::default()
+    }
 }
 
 /// Shows nothing, because everything is printed at the end.
@@ -35,20 +41,37 @@ impl Show for Nothing {
 }
 
 /// The ids themselves, on one line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ids {
     begun: bool,
+    terminal: Terminal,
+    column: Column,
+}
+
+impl Ids {
+    /// Ids for this terminal.
+    pub(crate) fn new(terminal: Terminal) -> Ids {
+        Ids { begun: false, terminal, column: Column::default() }
+    }
 }
 
 impl Show for Ids {
     fn id(&mut self, id: u32) -> Result<(), Failure> {
         let separator = if self.begun { " " } else { "" };
         self.begun = true;
-        terminal::print(&format!("{separator}{id}"))
+        let text = format!("{separator}{id}");
+        if self.terminal.stdout {
+            self.column.take(&text);
+        }
+        terminal::print(&text)
     }
 
     fn finish(&mut self, _cut: Cut) -> Result<(), Failure> {
         terminal::print("\n")
+    }
+
+    fn column(&self) -> Column {
+        self.column
     }
 }
 
@@ -57,11 +80,13 @@ impl Show for Ids {
 struct Lines {
     terminal: Terminal,
     at_line_start: bool,
+    /// Of all that went to a terminal.
+    column: Column,
 }
 
 impl Lines {
     fn new(terminal: Terminal) -> Lines {
-        Lines { terminal, at_line_start: false }
+        Lines { terminal, at_line_start: false, column: Column::default() }
     }
 
     fn text(&mut self, text: &str) -> Result<(), Failure> {
@@ -70,7 +95,11 @@ impl Lines {
         }
         self.at_line_start = text.ends_with('\n');
         match self.terminal.stdout {
-            true => terminal::print(&terminal::visible(text)),
+            true => {
+                let visible = terminal::visible(text);
+                self.column.take(&visible);
+                terminal::print(&visible)
+            }
             false => terminal::print(text),
         }
     }
@@ -105,6 +134,10 @@ impl Show for Text<'_> {
         let held = self.utf8.finish();
         self.lines.text(&held)?;
         self.lines.end()
+    }
+
+    fn column(&self) -> Column {
+        self.lines.column
     }
 }
 
@@ -177,6 +210,9 @@ impl<'t> Conversation<'t> {
     fn aside(&mut self, text: &str) -> Result<(), Failure> {
         let terminal = self.lines.terminal;
         let visible = terminal::visible(text);
+        if terminal.stdout || terminal.stderr {
+            self.lines.column.take(&visible);
+        }
         let blank = text.trim().is_empty();
         let styled = if blank { visible } else { terminal.dimmed(&visible) };
         match (terminal.stdout, terminal.stderr) {
@@ -199,5 +235,9 @@ impl Show for Conversation<'_> {
     fn finish(&mut self, cut: Cut) -> Result<(), Failure> {
         self.reply.finish(cut).into_iter().try_for_each(|delta| self.delta(delta))?;
         self.lines.end()
+    }
+
+    fn column(&self) -> Column {
+        self.lines.column
     }
 }

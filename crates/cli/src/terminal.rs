@@ -137,7 +137,7 @@ pub(crate) fn say_parts(event: &str, words: &str, parts: &Map<String, Value>) {
 }
 
 /// To the front of the line, and nothing on it.
-const ERASE_LINE: &str = "\r\x1b[2K";
+pub(crate) const ERASE_LINE: &str = "\r\x1b[2K";
 /// Silence shorter than this needs no explanation.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(400);
 /// Between two updates of the line.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use deltafin_engine::{
@@ -13,6 +13,7 @@ use deltafin_engine::{
 use crate::args::Watched;
 use crate::failure::Failure;
 use crate::new_file::{self, NewFile, Unfinished};
+use crate::target::foreign_target;
 
 /// Written when it is full, or at the end.
 const BUFFER_BYTES: usize = 1 << 18;
@@ -32,8 +33,19 @@ struct Recorded<O> {
 
 /// Refuses names that cannot be had: that should not cost a wait.
 pub(crate) fn check(asked: &Watched) -> Result<(), Failure> {
-    let files = asked.trace.iter().chain(&asked.routes);
-    files.into_iter().try_for_each(|file| new_file::target(file).map(|_| ()))
+    files(asked).try_for_each(|file| new_file::target(file).map(|_| ()))
+}
+
+/// Refuses names among the files of the model that is watched, in these folders.
+pub(crate) fn check_beside<'f>(
+    asked: &Watched,
+    folders: impl Iterator<Item = &'f Path> + Clone,
+) -> Result<(), Failure> {
+    files(asked).try_for_each(|file| foreign_target(file, folders.clone()).map(|_| ()))
+}
+
+fn files(asked: &Watched) -> impl Iterator<Item = &Path> {
+    asked.trace.iter().chain(&asked.routes).map(PathBuf::as_path)
 }
 
 impl<'e> Watchers<'e> {

@@ -59,6 +59,10 @@ pub trait Listener {
     /// Called with each new id as soon as it is known, stop ids excepted; `Break` stops.
     fn id(&mut self, id: u32) -> ControlFlow<()>;
 
+    /// Told before each layer of a pass that takes in a new id: which one, and how many there are. There is no
+    /// stopping here, for the state of a pass that is broken off is lost, and with it what was said.
+    fn advance(&mut self, _layer: usize, _layers: usize) {}
+
     /// The next id, from the logits after the last one, `[vocab]`, never empty. Asked once for each
     /// id, in order, stop ids included. The most likely one, unless the caller samples or steers.
     fn choose(&mut self, logits: &[f32]) -> u32 {
@@ -125,7 +129,7 @@ fn decode<W: Weights>(
             return Ok(Finish::Cancelled);
         }
         if stats.new_ids < most {
-            session.advance(id)?;
+            session.advance_telling(id, &mut |layer, layers| listener.advance(layer, layers))?;
         }
     }
     Ok(Finish::Length)

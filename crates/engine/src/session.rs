@@ -134,8 +134,22 @@ impl<'e, W: Weights> Session<'e, W> {
 
     /// Takes in one id.
     pub fn advance(&mut self, id: u32) -> Result<(), EngineError> {
+        self.advance_telling(id, &mut |_, _| {})
+    }
+
+    /// As [`Session::advance`]; tells before each layer which it is and how many there are.
+    pub fn advance_telling(
+        &mut self,
+        id: u32,
+        told: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), EngineError> {
         self.check_room(1)?;
-        let run = self.pass(&[id], true, &mut Silent).and_then(|()| self.last_logits());
+        let layers = self.engine.spec().layers.len();
+        let mut watch = Watch(|layer: LayerId| {
+            told(layer.index(), layers);
+            ControlFlow::Continue(())
+        });
+        let run = self.pass(&[id], true, &mut watch).and_then(|()| self.last_logits());
         self.settle(run).map(|_| ())
     }
 

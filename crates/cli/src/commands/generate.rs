@@ -11,7 +11,8 @@ use deltafin_text::reply::Cut;
 use crate::failure::{Failure, chain};
 use crate::interrupt::{self, Interrupts};
 use crate::reply::Show;
-use crate::terminal::{self, ProgressLine, Terminal};
+use crate::status::Status;
+use crate::terminal::{self, Terminal};
 
 /// A generation that is over.
 pub(crate) struct Generated {
@@ -60,13 +61,14 @@ pub(crate) fn run(
     interrupts: &Interrupts,
     terminal: Terminal,
 ) -> Result<Generated, Failure> {
-    let progress = ProgressLine::new(terminal);
+    let status = Status::new(terminal, session.engine().weights().stream());
     let interrupted = interrupts.begin();
-    let mut live = Live { show, interrupted, progress, ids: Vec::new(), failure: None };
-    let outcome =
-        interrupt::answering(interrupted, || generate(session, prompt, limits, &mut live));
-    let Live { mut progress, ids, failure, .. } = live;
-    progress.clear();
+    let endless = limits.stop.is_empty() && !limits.ignore_stop;
+    let mut live =
+        Live { show, interrupted, status: &status, endless, ids: Vec::new(), failure: None };
+    let work = || status.beside(|| generate(session, prompt, limits, &mut live));
+    let outcome = interrupt::answering_with(interrupted, work, || status.hear_interrupt());
+    let Live { ids, failure, .. } = live;
     interrupts.end();
     if let Some(failure) = failure {
         return Err(failure);
@@ -88,6 +90,14 @@ pub(crate) fn run(
     show.finish(generated.cut())?;
     say_if_full(&generated, limits.max_new);
     Ok(generated)
+}
+
+/// Without an id that ends it a text goes on to its limit, however senseless.
+fn say_that_nothing_ends_it() {
+    terminal::say(
+        "stop: no id is known to end the text (no eos_token_id in the model's configuration, no \
+         tokenizer files to name one); it goes on to --max-new or the end of the context",
+    );
 }
 
 /// A fault, and the files to fetch again where weights are what is wrong.
@@ -118,7 +128,9 @@ pub(crate) fn say_if_cut(generated: &Generated, max_new: Option<usize>) {
 struct Live<'a> {
     show: &'a mut dyn Show,
     interrupted: &'a AtomicBool,
-    progress: ProgressLine,
+    status: &'a Status<'a>,
+    /// No id is known to end the text, and nobody was told yet.
+    endless: bool,
     ids: Vec<u32>,
     failure: Option<Failure>,
 }
@@ -134,19 +146,23 @@ impl Live<'_> {
 
 impl Listener for Live<'_> {
     fn prefill(&mut self, at: Progress) -> ControlFlow<()> {
-        self.progress.update(|| {
-            let Progress { rows_done, rows_running, rows_total, layer, layers } = at;
-            let (first, last) = (rows_done + 1, rows_done + rows_running);
-            let layer = layer + 1;
-            format!("prompt: tokens {first}-{last} of {rows_total}, layer {layer} of {layers}")
-        });
+        self.status.prompt(at);
         self.go_on()
     }
 
+    fn advance(&mut self, layer: usize, layers: usize) {
+        self.status.token(self.ids.len() + 1, layer, layers);
+    }
+
     fn id(&mut self, id: u32) -> ControlFlow<()> {
-        self.progress.clear();
+        self.status.clear();
+        // With the first id: up to here the prompt could still be refused, in one line.
+        if std::mem::take(&mut self.endless) {
+            say_that_nothing_ends_it();
+        }
         self.ids.push(id);
         self.failure = self.show.id(id).err();
+        self.status.next(self.show.column());
         self.go_on()
     }
 }

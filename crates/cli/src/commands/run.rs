@@ -24,6 +24,7 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     let unfinished = Unfinished::default();
     let interrupts = interrupts(&run, &unfinished)?;
     let loaded = Loaded::open_for(source.given_ids(), &run.engine, given)?;
+    watchers::check_beside(&run.watched, loaded.folders())?;
     let (prompt, channel) = source.ids(&loaded)?;
     let terminal = Terminal::detect();
     let mut show = shown(&run, &loaded, channel, terminal)?;
@@ -146,7 +147,7 @@ fn shown<'t>(
 ) -> Result<Box<dyn Show + 't>, Failure> {
     Ok(match channel {
         _ if run.engine.json => Box::new(Nothing),
-        _ if run.ids => Box::new(Ids::default()),
+        _ if run.ids => Box::new(Ids::new(terminal)),
         Some(channel) => Box::new(Conversation::new(loaded.tokenizer()?, channel, terminal)),
         None => Box::new(Text::new(loaded.tokenizer()?, terminal)),
     })

@@ -123,17 +123,6 @@ fn a_prompt_can_be_interrupted() {
     assert_eq!(out.trim_end(), "");
 }
 
-#[test]
-fn a_second_interrupt_is_enough() {
-    let args = ["run", "--model", "demo", "--ignore-eos", "--prompt", "Once upon a time"];
-    let mut child = spawn(command().args(args));
-    let mut first = [0; 1];
-    child.stdout.as_mut().expect("piped").read_exact(&mut first).expect("output");
-    interrupt(&child);
-    interrupt(&child);
-    assert_eq!(child.wait().expect("ends").code(), Some(130));
-}
-
 /// Begins to write logits, sends signals, and returns the exit code and what is left lying about.
 fn evaluation_ended_by(signals: &[&str]) -> (Option<i32>, usize) {
     let folder = tempfile::tempdir().expect("a folder");

@@ -15,6 +15,8 @@ mod refusal;
 mod run;
 mod serve;
 mod setup;
+mod stop;
+mod stuck;
 mod synth;
 mod terminal;
 mod tokenize;

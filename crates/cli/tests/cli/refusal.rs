@@ -182,6 +182,25 @@ fn the_model_s_own_files_are_not_replaced() {
     assert!(!folder.path().join("new.safetensors").exists());
 }
 
+/// Nor is what a run records.
+#[test]
+fn records_do_not_replace_the_model_s_own_files() {
+    let folder = mixed("k3-micro", &[], "");
+    let model = folder.path().to_str().expect("UTF-8");
+    let config = folder.path().join("config.json");
+    let before = std::fs::read(&config).expect("read");
+    for flag in ["--trace", "--route-trace"] {
+        for name in ["config.json", "new.json"] {
+            let out = folder.path().join(name);
+            let args = ["run", "--model", model, "--prompt-ids", "1", "--ids", flag];
+            let line = deltafin(&[&args[..], &[out.to_str().expect("UTF-8")]].concat()).refusal();
+            assert!(line.contains(name) && line.contains("another name"), "{line}");
+        }
+    }
+    assert_eq!(std::fs::read(&config).expect("read"), before);
+    assert!(!folder.path().join("new.json").exists());
+}
+
 /// A full disk is a fault, not a closed pipe.
 #[cfg(target_os = "linux")]
 #[test]
