@@ -7,6 +7,8 @@ use std::time::Duration;
 use http::StatusCode;
 use thiserror::Error;
 
+use crate::line::Kind;
+
 /// One request that did not bring what it asked for.
 #[derive(Debug)]
 pub(crate) enum Fault {
@@ -85,6 +87,7 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) after: Option<Duration>,
     pub(crate) host: String,
+    pub(crate) kind: Kind,
     /// Said by the server that was asked first, not by one that it sent us to.
     pub(crate) by_origin: bool,
 }
@@ -93,11 +96,15 @@ impl Refusal {
     fn meaning(&self) -> Fault {
         let why = self.to_string();
         match self.status.as_u16() {
-            401 | 403 if self.by_origin => Fault::Lasting(format!(
-                "{why}; if it asks for an account, put its token in HF_TOKEN"
-            )),
+            401 | 403 if self.by_origin => {
+                Fault::Lasting(format!("{why}; {}", self.kind.when_refused()))
+            }
             404 | 410 | 451 if self.by_origin => {
-                Fault::Lasting(format!("{why}; check the name and the revision"))
+                Fault::Lasting(format!("{why}; {}", self.kind.when_absent()))
+            }
+            300..=399 if self.by_origin && self.kind == Kind::Bucket => {
+                let remedy = "the bucket is in another region, name it in AWS_REGION";
+                Fault::Lasting(format!("{why}; {remedy}"))
             }
             409 if self.by_origin => Fault::Changed("the source gives another revision".to_owned()),
             429 | 503 => Fault::Passing { why, after: self.after, crowded: true },

@@ -17,7 +17,7 @@ use crate::record::Record;
 use crate::{FetchError, Source};
 
 /// Holds what is known of the files beside it.
-const NOTES: &str = ".deltafin";
+pub(crate) const NOTES: &str = ".deltafin";
 const RECORD: &str = "install.json";
 const UNFINISHED: &str = "install.json.part";
 /// Holds the number of the process that writes, for others to tell.
@@ -39,16 +39,7 @@ impl Folder {
         let create = |reason| FetchError::Create { path: dir.to_owned(), reason };
         let lock = loop {
             fs::create_dir_all(dir).map_err(create)?;
-            let lock = File::open(dir).map_err(create)?;
-            match lock.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    return Err(FetchError::Busy { path: dir.to_owned(), holder: holder(dir) });
-                }
-                Err(TryLockError::Error(reason)) => {
-                    return Err(FetchError::Lock { path: dir.to_owned(), reason });
-                }
-            }
+            let lock = lock(dir)?;
             // What was locked may have been moved away in between; then another is there.
             if is_same(&lock, dir) {
                 break lock;
@@ -126,6 +117,19 @@ impl Drop for Folder {
     }
 }
 
+/// Locks a folder that is there, until what it gives is dropped.
+pub(crate) fn lock(dir: &Path) -> Result<File, FetchError> {
+    let path = || dir.to_owned();
+    let lock = File::open(dir).map_err(|reason| FetchError::Create { path: path(), reason })?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            Err(FetchError::Busy { path: path(), holder: holder(dir) })
+        }
+        Err(TryLockError::Error(reason)) => Err(FetchError::Lock { path: path(), reason }),
+    }
+}
+
 /// Whether a folder was installed, or is being, from wherever.
 pub fn is_installed(dir: &Path) -> bool {
     [RECORD, UNFINISHED].iter().any(|name| dir.join(NOTES).join(name).exists())
@@ -157,7 +161,7 @@ pub(crate) fn record(dir: &Path) -> Result<Option<Record>, FetchError> {
 }
 
 /// Bytes of the drive that a file takes, which are fewer than its length where it has holes.
-pub(crate) fn taken_bytes(path: &Path) -> u64 {
+pub fn taken_bytes(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |meta| (meta.blocks() * 512).min(meta.len()))
 }
 

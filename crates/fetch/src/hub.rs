@@ -1,5 +1,7 @@
 //! What a model hub says of a repository.
 
+pub(crate) mod answer;
+
 use std::collections::HashSet;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -7,12 +9,11 @@ use std::path::{Path, PathBuf};
 use hf_hub::{Cache, Repo, RepoType};
 use http::header::LINK;
 use reqwest::Url;
-use serde::Deserialize;
 
 use crate::fault::Fault;
 use crate::line::Line;
-use crate::listing::{Listing, RemoteFile, is_wanted};
-use crate::{FetchError, Proof, Source};
+use crate::listing::{Listing, RemoteFile};
+use crate::{FetchError, Source};
 
 /// Where the hub is, unless `HF_ENDPOINT` says otherwise.
 const ENDPOINT: &str = "https://huggingface.co";
@@ -25,30 +26,6 @@ pub(crate) struct Repository {
     endpoint: Url,
     name: String,
     revision: String,
-}
-
-#[derive(Deserialize)]
-struct Info {
-    sha: String,
-}
-
-#[derive(Deserialize)]
-struct Entry {
-    #[serde(rename = "type")]
-    kind: String,
-    path: String,
-    // Of folders, which are not wanted, these may be missing.
-    #[serde(default)]
-    size: u64,
-    #[serde(default)]
-    oid: String,
-    lfs: Option<Lfs>,
-}
-
-#[derive(Deserialize)]
-struct Lfs {
-    oid: String,
-    size: u64,
 }
 
 /// The address of the hub.
@@ -103,11 +80,7 @@ impl Repository {
     pub(crate) async fn listing(&self, line: &Line) -> Result<(Listing, String), Fault> {
         let repo = Repo::with_revision(self.name.clone(), RepoType::Model, self.revision.clone());
         let info = self.url(&["revision", repo.revision()], &["api", "models"])?;
-        let Info { sha } = parsed(&line.page(&info).await?.0)?;
-        let is_commit = sha.len() >= 8 && sha.chars().all(|c| c.is_ascii_alphanumeric());
-        if !is_commit {
-            return Err(Fault::passing("the hub names a commit that is none"));
-        }
+        let sha = answer::commit(&line.page(&info).await?.0).map_err(Fault::passing)?;
         let files = self.files(line, &sha).await?;
         let pinned = Source::Hub { repository: self.name.clone(), revision: sha.clone() };
         Ok((Listing::new(pinned.to_string(), files), sha))
@@ -119,14 +92,10 @@ impl Repository {
         for _ in 0..PAGES_MAX {
             let Some(url) = next else { return Ok(files) };
             let (page, headers) = line.page(&url).await?;
-            for entry in parsed::<Vec<Entry>>(&page)? {
-                let new = is_wanted(&entry.path) && seen.insert(entry.path.clone());
-                if entry.kind == "file" && new {
-                    files.push(file(entry)?);
-                }
-            }
+            let told = answer::files(&page).map_err(Fault::passing)?;
+            files.extend(told.into_iter().filter(|file| seen.insert(file.name.clone())));
             let link = headers.get(LINK).and_then(|value| value.to_str().ok());
-            next = link.and_then(following).and_then(|link| url.join(link).ok());
+            next = link.and_then(answer::following).and_then(|link| url.join(link).ok());
         }
         Err(Fault::Lasting("the list of files has no end".to_owned()))
     }
@@ -140,27 +109,6 @@ impl Repository {
         drop(path);
         Ok(url)
     }
-}
-
-fn parsed<T: for<'de> Deserialize<'de>>(page: &[u8]) -> Result<T, Fault> {
-    let parsed = serde_json::from_slice(page);
-    parsed.map_err(|error| Fault::passing(format!("the hub's answer is not understood: {error}")))
-}
-
-fn file(entry: Entry) -> Result<RemoteFile, Fault> {
-    let (kind, digits, bytes) = match &entry.lfs {
-        Some(lfs) => ("sha256", &lfs.oid, lfs.size),
-        None => ("git", &entry.oid, entry.size),
-    };
-    let proof = Proof::parse(kind, digits);
-    let proof = proof.ok_or_else(|| Fault::passing(format!("{}: no digest", entry.path)))?;
-    Ok(RemoteFile { name: entry.path, bytes, proof })
-}
-
-/// The target of `rel="next"`.
-fn following(link: &str) -> Option<&str> {
-    let next = link.split(',').find(|part| part.contains("rel=\"next\""))?;
-    Some(next.split_once('<')?.1.split_once('>')?.0)
 }
 
 #[cfg(test)]
@@ -177,12 +125,5 @@ mod tests {
         assert_eq!(url("https://h/x/").as_str(), "https://h/x/api/models/a/b/tree/refs%2Fpr%2F1");
         assert_eq!(at("http://h").folder("c0").unwrap().as_str(), "http://h/a/b/resolve/c0");
         assert!(endpoint(Some("huggingface.co")).is_err());
-    }
-
-    #[test]
-    fn links_to_further_pages() {
-        assert_eq!(following("<https://h/x?cursor=1>; rel=\"next\""), Some("https://h/x?cursor=1"));
-        assert_eq!(following("<a>; rel=\"prev\", <b>; rel=\"next\""), Some("b"));
-        assert_eq!(following("<a>; rel=\"prev\""), None);
     }
 }

@@ -85,7 +85,7 @@ pub fn install(
     let folder = Folder::open(order.dir)?;
     let asked = order.source.to_string();
     let known = folder.record()?.filter(|record| record.asked == asked);
-    running(order, stop, async {
+    running(order.dir, stop, async {
         let manner = Manner { endpoint: order.endpoint, patience: &order.patience, watch: &*watch };
         let known = known.map(|record| record.listing);
         let (remote, listing) = reach(order.source, known, manner).await?;
@@ -126,7 +126,7 @@ pub fn list(
 ) -> Result<Outlook, FetchError> {
     let asked = order.source.to_string();
     let known = folder::record(order.dir)?.filter(|record| record.asked == asked);
-    let listing = running(order, stop, async {
+    let listing = running(order.dir, stop, async {
         let manner = Manner { endpoint: order.endpoint, patience: &order.patience, watch: &*watch };
         let known = known.map(|record| record.listing);
         reach(order.source, known, manner).await.map(|(_, listing)| listing)
@@ -143,12 +143,12 @@ pub fn list(
 }
 
 /// Runs to the end, or until `stop` is raised; then what is on its way is dropped.
-fn running<T>(
-    order: &Order<'_>,
+pub(crate) fn running<T>(
+    dir: &Path,
     stop: &AtomicBool,
     work: impl Future<Output = Result<T, FetchError>>,
 ) -> Result<T, FetchError> {
-    let runtime = runtime().map_err(|error| FetchError::disk(order.dir, error))?;
+    let runtime = runtime().map_err(|error| FetchError::disk(dir, error))?;
     let stopped = async {
         while !stop.load(Ordering::Relaxed) {
             sleep(LOOK).await;

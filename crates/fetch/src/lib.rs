@@ -18,6 +18,9 @@
 //! how far it has come.
 #![forbid(unsafe_code)]
 
+mod bucket;
+#[cfg(test)]
+mod corpora;
 mod cut;
 mod error;
 mod fault;
@@ -25,6 +28,7 @@ mod folder;
 mod hub;
 mod install;
 mod lanes;
+mod leftover;
 mod line;
 mod listing;
 mod map;
@@ -34,18 +38,24 @@ mod patience;
 mod proof;
 mod record;
 mod remote;
+mod secrecy;
+mod sight;
+mod signing;
 mod source;
 mod transfer;
 mod verify;
 mod watch;
 
 pub use error::FetchError;
-pub use folder::{installed_from, is_finished, is_installed};
+pub use folder::{installed_from, is_finished, is_installed, taken_bytes};
 pub use hub::cached;
 pub use install::{Installed, Missing, Order, Outlook, install, list};
+pub use leftover::{Leftover, Leftovers, Use};
 pub use listing::{Listing, RemoteFile};
 pub use patience::Patience;
 pub use proof::Proof;
+pub use secrecy::can_encrypt;
+pub use sight::{Sighting, sight};
 pub use source::Source;
 pub use verify::{Damage, Verified, give_up, verify};
 pub use watch::{Event, Watch};

@@ -4,11 +4,11 @@
 //! The token goes to the origin it is for, and nowhere else.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use http::header::{AUTHORIZATION, COOKIE, HeaderValue, LOCATION, RETRY_AFTER};
+use http::header::{AUTHORIZATION, COOKIE, DATE, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, Request, StatusCode, request};
 use http_body_util::{BodyExt as _, Limited};
 use object_store::ClientOptions;
@@ -20,6 +20,7 @@ use reqwest::redirect::Policy;
 
 use crate::FetchError;
 use crate::fault::{Fault, Refusal};
+use crate::secrecy::{is_possible, secure};
 
 /// More would be a circle.
 const REDIRECTS_MAX: usize = 5;
@@ -27,6 +28,39 @@ const REDIRECTS_MAX: usize = 5;
 const PAGE_BYTES_MAX: usize = 64 << 20;
 /// Of establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What kind of server is asked: what redirects mean, and what helps against a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A model hub.
+    Hub,
+    /// Files side by side.
+    Web,
+    /// A bucket of an object store, which sends nobody elsewhere: requests are signed for one server.
+    Bucket,
+}
+
+impl Kind {
+    /// What to do where access is refused.
+    pub(crate) fn when_refused(self) -> &'static str {
+        match self {
+            Kind::Hub => "if it asks for an account, put its token in HF_TOKEN",
+            Kind::Web => "files are read without an account",
+            Kind::Bucket => {
+                "put a key that may list and read the bucket in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            }
+        }
+    }
+
+    /// What to do where something is not there.
+    pub(crate) fn when_absent(self) -> &'static str {
+        match self {
+            Kind::Hub => "check the name and the revision",
+            Kind::Web => "check the address",
+            Kind::Bucket => "check the bucket and the prefix",
+        }
+    }
+}
 
 /// Sends requests.
 #[derive(Clone, Debug)]
@@ -36,11 +70,14 @@ pub(crate) struct Line(Arc<Inner>);
 struct Inner {
     client: reqwest::Client,
     origin: Url,
+    kind: Kind,
     token: Option<HeaderValue>,
     /// The commit that an answer must be of, if it says.
     commit: Mutex<Option<String>>,
     /// Where the origin sent us, by what was asked of it.
     links: Mutex<HashMap<String, Url>>,
+    /// How far this machine's clock was before a server's when it last told the time.
+    clock_ahead_seconds: Mutex<Option<i64>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -49,7 +86,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Line {
     /// A line to the server of `origin`, with the token that is for it.
-    pub(crate) fn new(origin: &Url, token: Option<&str>) -> Result<Line, FetchError> {
+    pub(crate) fn new(origin: &Url, token: Option<&str>, kind: Kind) -> Result<Line, FetchError> {
         let fault = |why: String| FetchError::Source { what: host(origin), why };
         secure(origin)?;
         let client = reqwest::Client::builder()
@@ -68,13 +105,25 @@ impl Line {
         let token = token.transpose().map_err(|_| {
             fault("the token has characters that no token has; check HF_TOKEN".to_owned())
         })?;
-        let (commit, links) = (Mutex::default(), Mutex::default());
-        Ok(Line(Arc::new(Inner { client, origin: origin.clone(), token, commit, links })))
+        Ok(Line(Arc::new(Inner {
+            client,
+            origin: origin.clone(),
+            kind,
+            token,
+            commit: Mutex::default(),
+            links: Mutex::default(),
+            clock_ahead_seconds: Mutex::default(),
+        })))
     }
 
     /// From here on, an answer that says it is of another commit is refused.
     pub(crate) fn pin(&self, commit: &str) {
         *locked(&self.0.commit) = Some(commit.to_owned());
+    }
+
+    /// How far this machine's clock is before that of a server that told the time.
+    pub(crate) fn clock_ahead_seconds(&self) -> Option<i64> {
+        *locked(&self.0.clock_ahead_seconds)
     }
 
     /// The body of a page, and its headers.
@@ -93,22 +142,28 @@ impl Line {
         &self,
         parts: &request::Parts,
         body: &HttpRequestBody,
+        asked: &Url,
         to: &Url,
     ) -> Result<HttpResponse, HttpError> {
         let mut request = Request::builder().method(parts.method.clone()).uri(to.as_str());
-        let is_home = is_same_origin(to, &self.0.origin);
         if let Some(headers) = request.headers_mut() {
             *headers = parts.headers.clone();
-            if !is_home {
+            if !is_same_origin(to, asked) {
                 headers.remove(AUTHORIZATION);
                 headers.remove(COOKIE);
-            } else if let Some(token) = &self.0.token {
+            }
+            if let Some(token) = &self.0.token
+                && is_same_origin(to, &self.0.origin)
+            {
                 headers.insert(AUTHORIZATION, token.clone());
             }
         }
         let request = request.body(body.clone());
         let request = request.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
         let reply = self.0.client.call(request).await?;
+        if let Some(ahead) = reply.headers().get(DATE).and_then(clock_ahead) {
+            *locked(&self.0.clock_ahead_seconds) = Some(ahead);
+        }
         self.check_commit(&reply, to)?;
         Ok(reply)
     }
@@ -117,7 +172,7 @@ impl Line {
         let said = reply.headers().get("x-repo-commit").and_then(|value| value.to_str().ok());
         match (said, locked(&self.0.commit).as_deref()) {
             (Some(said), Some(wanted)) if said != wanted => {
-                Err(refused(StatusCode::CONFLICT, None, to, true))
+                Err(self.refused(StatusCode::CONFLICT, None, to, true))
             }
             _ => Ok(()),
         }
@@ -132,27 +187,51 @@ impl Line {
     ) -> Result<HttpResponse, HttpError> {
         let mut at = asked.clone();
         for _ in 0..REDIRECTS_MAX {
-            let reply = self.send(parts, body, &at).await?;
-            let is_home = is_same_origin(&at, &self.0.origin);
-            if !reply.status().is_redirection() || reply.status() == StatusCode::NOT_MODIFIED {
+            let reply = self.send(parts, body, asked, &at).await?;
+            let is_home = is_same_origin(&at, asked);
+            if !is_elsewhere(reply.status()) || self.0.kind == Kind::Bucket {
                 if !is_home && reply.status().is_success() {
                     locked(&self.0.links).insert(asked.to_string(), at);
                     return Ok(reply);
                 }
-                return judged(reply, &at, is_home);
+                return self.judged(reply, &at, is_home);
             }
             let location = reply.headers().get(LOCATION).and_then(|to| to.to_str().ok());
             let Some(next) = location.and_then(|to| at.join(to).ok()) else {
-                return Err(refused(reply.status(), None, &at, is_home));
+                return Err(self.refused(reply.status(), None, &at, is_home));
             };
             // What is asked for in safety is not answered in the clear.
             let is_exposed = at.scheme() == "https" && next.scheme() != "https";
             if is_exposed || !is_possible(&next) {
-                return Err(refused(reply.status(), None, &at, is_home));
+                return Err(self.refused(reply.status(), None, &at, is_home));
             }
             at = next;
         }
-        Err(refused(StatusCode::LOOP_DETECTED, None, &at, false))
+        Err(self.refused(StatusCode::LOOP_DETECTED, None, &at, false))
+    }
+
+    fn judged(
+        &self,
+        reply: HttpResponse,
+        by: &Url,
+        by_origin: bool,
+    ) -> Result<HttpResponse, HttpError> {
+        if reply.status().is_success() {
+            return Ok(reply);
+        }
+        let after = reply.headers().get(RETRY_AFTER).and_then(retry_after);
+        Err(self.refused(reply.status(), after, by, by_origin))
+    }
+
+    fn refused(
+        &self,
+        status: StatusCode,
+        after: Option<Duration>,
+        by: &Url,
+        by_origin: bool,
+    ) -> HttpError {
+        let refusal = Refusal { status, after, host: host(by), kind: self.0.kind, by_origin };
+        HttpError::new(HttpErrorKind::Unknown, refusal)
     }
 }
 
@@ -167,9 +246,9 @@ impl HttpService for Line {
         let asked = asked.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
         let link = locked(&self.0.links).get(asked.as_str()).cloned();
         if let Some(link) = link {
-            let reply = self.send(&parts, &body, &link).await?;
+            let reply = self.send(&parts, &body, &asked, &link).await?;
             if !is_stale(reply.status()) {
-                return judged(reply, &link, false);
+                return self.judged(reply, &link, false);
             }
             locked(&self.0.links).remove(asked.as_str());
         }
@@ -188,12 +267,19 @@ fn is_stale(status: StatusCode) -> bool {
     status.is_redirection() || matches!(status.as_u16(), 400 | 401 | 403 | 404 | 410)
 }
 
-fn judged(reply: HttpResponse, by: &Url, by_origin: bool) -> Result<HttpResponse, HttpError> {
-    if reply.status().is_success() {
-        return Ok(reply);
-    }
-    let after = reply.headers().get(RETRY_AFTER).and_then(retry_after);
-    Err(refused(reply.status(), after, by, by_origin))
+/// Statuses that send the request to another address.
+fn is_elsewhere(status: StatusCode) -> bool {
+    status.is_redirection() && status != StatusCode::NOT_MODIFIED
+}
+
+/// How far this machine's clock is before a time that a server told.
+fn clock_ahead(told: &HeaderValue) -> Option<i64> {
+    let seconds = |time: SystemTime| {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_secs()).ok()
+    };
+    let told = httpdate::parse_http_date(told.to_str().ok()?).ok()?;
+    Some(seconds(SystemTime::now())? - seconds(told)?)
 }
 
 /// Seconds, or a date.
@@ -206,11 +292,6 @@ fn retry_after(value: &HeaderValue) -> Option<Duration> {
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-fn refused(status: StatusCode, after: Option<Duration>, by: &Url, by_origin: bool) -> HttpError {
-    let refusal = Refusal { status, after, host: host(by), by_origin };
-    HttpError::new(HttpErrorKind::Unknown, refusal)
-}
-
 fn is_same_origin(a: &Url, b: &Url) -> bool {
     a.origin() == b.origin()
 }
@@ -218,35 +299,4 @@ fn is_same_origin(a: &Url, b: &Url) -> bool {
 /// A server's name as it is said to people: without what may be secret.
 pub(crate) fn host(url: &Url) -> String {
     url.host_str().unwrap_or("the source").to_owned()
-}
-
-/// Sees to it that connections can be made safe, where they are to be.
-fn secure(origin: &Url) -> Result<(), FetchError> {
-    static ONCE: Once = Once::new();
-    if !is_possible(origin) {
-        return Err(FetchError::NoCryptography);
-    }
-    ONCE.call_once(|| {
-        // Fails where this process has chosen already, which is as good.
-        let _ = rustls_graviola::default_provider().install_default();
-    });
-    Ok(())
-}
-
-fn is_possible(to: &Url) -> bool {
-    to.scheme() != "https" || can_encrypt()
-}
-
-/// Whether this processor has what the cryptography is made of.
-#[cfg(target_arch = "x86_64")]
-fn can_encrypt() -> bool {
-    use std::arch::is_x86_feature_detected as has;
-    has!("aes") && has!("pclmulqdq") && has!("bmi1") && has!("adx") && has!("avx2")
-}
-
-/// Whether this processor has what the cryptography is made of.
-#[cfg(target_arch = "aarch64")]
-fn can_encrypt() -> bool {
-    use std::arch::is_aarch64_feature_detected as has;
-    has!("aes") && has!("pmull") && has!("sha2")
 }

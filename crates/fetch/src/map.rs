@@ -78,19 +78,7 @@ impl Map {
     pub(crate) fn create(path: &Path, file: &RemoteFile, known: Known) -> io::Result<Map> {
         let new = path.with_extension("map.new");
         let mut out = File::create(&new)?;
-        let of = serde_json::to_string(&Of::file(file)).map_err(io::Error::other)?;
-        let mut text = format!("{HEAD}\n{of}\n");
-        if let Some(tag) = &known.tag {
-            text.push_str(&tag_line(tag));
-        }
-        for (offset, (bytes, digest)) in &known.pieces {
-            text.push_str(&piece_line(*offset, *bytes, digest));
-        }
-        if known.proven {
-            text.push_str(PROVEN);
-            text.push('\n');
-        }
-        out.write_all(text.as_bytes())?;
+        out.write_all(text(file, &known)?.as_bytes())?;
         out.sync_all()?;
         fs::rename(&new, path)?;
         let out = OpenOptions::new().append(true).open(path)?;
@@ -136,6 +124,23 @@ impl Map {
     }
 }
 
+/// What is known, as a map says it.
+pub(crate) fn text(file: &RemoteFile, known: &Known) -> io::Result<String> {
+    let of = serde_json::to_string(&Of::file(file)).map_err(io::Error::other)?;
+    let mut text = format!("{HEAD}\n{of}\n");
+    if let Some(tag) = &known.tag {
+        text.push_str(&tag_line(tag));
+    }
+    for (offset, (bytes, digest)) in &known.pieces {
+        text.push_str(&piece_line(*offset, *bytes, digest));
+    }
+    if known.proven {
+        text.push_str(PROVEN);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
 fn tag_line(tag: &str) -> String {
     format!("{TAG}{}\n", serde_json::Value::from(tag))
 }
@@ -145,7 +150,7 @@ fn piece_line(offset: u64, bytes: u64, digest: &Digest) -> String {
 }
 
 /// What a map's bytes say of a file; nothing where they are of another one, or no map.
-fn parse(bytes: &[u8], file: &RemoteFile) -> Option<Known> {
+pub(crate) fn parse(bytes: &[u8], file: &RemoteFile) -> Option<Known> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split_inclusive('\n').map_while(|line| line.strip_suffix('\n'));
     if lines.next()? != HEAD || serde_json::from_str::<Of>(lines.next()?).ok()? != Of::file(file) {

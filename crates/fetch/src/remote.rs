@@ -13,15 +13,16 @@ use tokio::time::{sleep, timeout};
 
 use crate::fault::Fault;
 use crate::hub::{self, Repository};
-use crate::line::{self, Line};
+use crate::line::{self, Kind, Line};
 use crate::listing::{Listing, RemoteFile};
 use crate::patience::Silence;
-use crate::{Event, FetchError, Patience, Source, Watch, mirror};
+use crate::{Event, FetchError, Patience, Source, Watch, bucket, mirror};
 
 /// A source that files are read from.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     store: Arc<dyn ObjectStore>,
+    line: Line,
 }
 
 /// Bytes on their way.
@@ -50,7 +51,7 @@ pub(crate) async fn reach(
     match source {
         Source::Hub { repository, revision } => {
             let endpoint = hub::endpoint(manner.endpoint)?;
-            let line = Line::new(&endpoint, hub::token().as_deref())?;
+            let line = Line::new(&endpoint, hub::token().as_deref(), Kind::Hub)?;
             let here = Repository::new(endpoint, repository, revision);
             let (listing, commit) = match known {
                 Some(listing) => {
@@ -65,11 +66,21 @@ pub(crate) async fn reach(
             Ok((remote, listing))
         }
         Source::Web(url) => {
-            let line = Line::new(url, None)?;
+            let line = Line::new(url, None, Kind::Web)?;
             let remote = Remote::web(url, line).map_err(told)?;
             let listing = match known {
                 Some(listing) => listing,
                 None => asking(source, manner, || mirror::listing(&remote, source)).await?,
+            };
+            Ok((remote, listing))
+        }
+        Source::Bucket(url) => {
+            let line = bucket::line()?;
+            let store = bucket::store(url, line.clone(), retries())?;
+            let remote = Remote { store, line };
+            let listing = match known {
+                Some(listing) => listing,
+                None => asking(source, manner, || bucket::listing(remote.store(), source)).await?,
             };
             Ok((remote, listing))
         }
@@ -109,6 +120,11 @@ async fn asking<T, F: Future<Output = Result<T, Fault>>>(
     }
 }
 
+/// None of the client's own: ours know the server's delay and how many requests are on their way.
+fn retries() -> RetryConfig {
+    RetryConfig { max_retries: 0, ..RetryConfig::default() }
+}
+
 /// Where a file is below the folder: its name as it is, for the client writes it as a URL does.
 pub(crate) fn place(name: &str) -> Result<Path, Fault> {
     Path::parse(name).map_err(|error| Fault::Lasting(error.to_string()))
@@ -117,19 +133,22 @@ pub(crate) fn place(name: &str) -> Result<Path, Fault> {
 impl Remote {
     /// Files side by side below a URL.
     fn web(folder: &Url, line: Line) -> Result<Remote, String> {
-        // Retries are ours: they know the server's delay and how many requests are on their way.
-        let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         // Names are joined to it with a slash.
         let folder_url = folder.as_str().trim_end_matches('/');
-        let builder = HttpBuilder::new().with_url(folder_url).with_retry(retry);
-        let store = builder.with_http_connector(line).build();
+        let builder = HttpBuilder::new().with_url(folder_url).with_retry(retries());
+        let store = builder.with_http_connector(line.clone()).build();
         let store = store.map_err(|error| format!("{}: {error}", line::host(folder)))?;
-        Ok(Remote { store: Arc::new(store) })
+        Ok(Remote { store: Arc::new(store), line })
     }
 
     /// The files.
     pub(crate) fn store(&self) -> &dyn ObjectStore {
         &*self.store
+    }
+
+    /// How far this machine's clock is before the source's, if it told the time.
+    pub(crate) fn clock_ahead_seconds(&self) -> Option<i64> {
+        self.line.clock_ahead_seconds()
     }
 
     /// Asks for bytes of a file. Only what is said to be exactly these, of a file of that length, is

@@ -20,6 +20,8 @@ pub enum Source {
     },
     /// `https://host/path/`: the files of a checkpoint side by side.
     Web(Url),
+    /// `s3://bucket/prefix/`: the same as objects of a store that speaks S3.
+    Bucket(Url),
     /// A folder of this machine, or one that is mounted.
     Folder(PathBuf),
 }
@@ -59,21 +61,37 @@ impl FromStr for Source {
         }
         let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
         match scheme.as_deref() {
-            Some("http" | "https") => {
-                let mut url = Url::parse(text).map_err(|_| refused("it is no URL"))?;
-                if url.query().is_some() || url.fragment().is_some() {
-                    return Err(refused("the URL of a folder has no '?' and no '#'"));
+            Some("http" | "https") => Ok(Source::Web(folder(text).map_err(refused)?)),
+            Some("s3") => {
+                let url = folder(text).map_err(refused)?;
+                let has_more = !url.username().is_empty() || url.password().is_some();
+                match url.host_str().is_none_or(str::is_empty) || has_more || url.port().is_some() {
+                    true => Err(refused("a bucket is written s3://bucket/prefix/")),
+                    false => Ok(Source::Bucket(url)),
                 }
-                if !url.path().ends_with('/') {
-                    url.set_path(&format!("{}/", url.path()));
-                }
-                Ok(Source::Web(url))
             }
-            Some(_) => Err(refused("known are hf:owner/name, https://host/path/ and folders")),
+            Some("gs") => Err(refused(
+                "write it s3://, with AWS_ENDPOINT_URL=https://storage.googleapis.com and a key for that",
+            )),
+            Some(_) => Err(refused(
+                "known are hf:owner/name, https://host/path/, s3://bucket/prefix/ and folders",
+            )),
             None if text.is_empty() => Err(refused("it is empty")),
             None => Ok(Source::Folder(PathBuf::from(text))),
         }
     }
+}
+
+/// The URL of a folder, with a slash at its end.
+fn folder(text: &str) -> Result<Url, &'static str> {
+    let mut url = Url::parse(text).map_err(|_| "it is no URL")?;
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("the URL of a folder has no '?' and no '#'");
+    }
+    if !url.path().ends_with('/') {
+        url.set_path(&format!("{}/", url.path()));
+    }
+    Ok(url)
 }
 
 impl fmt::Display for Source {
@@ -83,6 +101,7 @@ impl fmt::Display for Source {
                 write!(f, "hf:{repository}")
             }
             Source::Hub { repository, revision } => write!(f, "hf:{repository}@{revision}"),
+            Source::Bucket(url) => url.fmt(f),
             Source::Web(url) => {
                 // A password in it is for the server alone.
                 let mut url = url.clone();
@@ -105,12 +124,15 @@ mod tests {
             "hf:a/b@refs/pr/1",
             "hf:a/b@0123abcd",
             "https://mirror.example/k3/",
+            "s3://bucket/",
+            "s3://bucket.of-mine/some/prefix/",
             "/some/folder",
             "folder",
         ] {
             assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
         }
         assert_eq!("hf:a/b@main".parse::<Source>().unwrap().to_string(), "hf:a/b");
+        assert_eq!("s3://b".parse::<Source>().unwrap().to_string(), "s3://b/");
         assert_eq!("http://h/x".parse::<Source>().unwrap().to_string(), "http://h/x/");
         assert_eq!("https://u:p@h/x/".parse::<Source>().unwrap().to_string(), "https://u@h/x/");
     }
@@ -126,6 +148,11 @@ mod tests {
             "hf:../b",
             "ftp://h/x",
             "https://h/?x",
+            "s3://",
+            "s3:///prefix",
+            "s3://key:secret@b/x",
+            "s3://b:80/x",
+            "gs://b/x",
             "hf:a/b@../c",
         ] {
             let error = text.parse::<Source>().unwrap_err();

@@ -15,8 +15,8 @@ use super::size::{Bounded, Positive};
 /// More would be refused by every server.
 const JOBS_MOST: usize = 256;
 
-const SOURCE_HELP: &str = "Where to get it from: hf:OWNER/NAME[@REVISION], https://HOST/PATH/, or a \
-     folder [default: hf:moonshotai/Kimi-K3]";
+const SOURCE_HELP: &str = "Where to get it from: hf:OWNER/NAME[@REVISION], https://HOST/PATH/, \
+     s3://BUCKET/PREFIX/, or a folder [default: hf:moonshotai/Kimi-K3]";
 
 /// Get a checkpoint, or go on getting it
 ///
@@ -28,7 +28,9 @@ const SOURCE_HELP: &str = "Where to get it from: hf:OWNER/NAME[@REVISION], https
 /// is checked and used where it is.
 ///
 /// A token for the hub is taken from HF_TOKEN, or from where the hub's own tools keep it, and sent to
-/// the hub alone. HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE are heeded.
+/// the hub alone. Where buckets are and who asks is read from AWS_ENDPOINT_URL, AWS_REGION,
+/// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and their kin; without a key requests are not signed.
+/// HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE are heeded.
 #[derive(Args, Debug)]
 pub(crate) struct SetupArgs {
     /// Folder to install into

@@ -116,7 +116,7 @@ fn usual_folder(source: &Source) -> Result<PathBuf, Failure> {
     }
     let name = match source {
         Source::Hub { repository, .. } => repository.rsplit('/').next().unwrap_or("model"),
-        Source::Web(_) | Source::Folder(_) => "model",
+        Source::Web(_) | Source::Bucket(_) | Source::Folder(_) => "model",
     };
     let data = user_folder("XDG_DATA_HOME", ".local/share");
     let data =

@@ -1,0 +1,20 @@
+//! Feeds anything to [`check::check`], which ordinary tests run over the committed corpus.
+//!
+//! The parser is compiled in by its files: with its crate would come a whole HTTP client.
+#![no_main]
+#![allow(dead_code, reason = "of these files the parser alone is used")]
+
+#[path = "../checks/install_map.rs"]
+mod check;
+#[path = "../../crates/fetch/src/cut.rs"]
+mod cut;
+#[path = "../../crates/fetch/src/listing.rs"]
+mod listing;
+#[path = "../../crates/fetch/src/map.rs"]
+mod map;
+#[path = "../../crates/fetch/src/proof.rs"]
+mod proof;
+
+use proof::Proof;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| check::check(data));
