@@ -42,7 +42,7 @@ pub(crate) fn counts(checkpoint: &Checkpoint) -> Result<Vec<f32>, Failure> {
 }
 
 /// One per user.
-fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     let state = user_folder("XDG_STATE_HOME", ".local/state");
     state.map(|path| path.join("deltafin").join("heat"))
 }

@@ -56,7 +56,7 @@ pub(crate) fn apply(checkpoint: Checkpoint, choice: &SpineChoice) -> Result<Chec
 }
 
 /// The recipe and where it comes from.
-fn words(checkpoint: &Checkpoint) -> String {
+pub(crate) fn words(checkpoint: &Checkpoint) -> String {
     let recipe = checkpoint.recipe();
     match checkpoint.pack() {
         None => format!("{recipe}, as released"),

@@ -9,6 +9,7 @@ mod convert;
 mod disk;
 mod error;
 mod half;
+mod leftover;
 mod quantize;
 mod stream;
 mod target;
@@ -16,3 +17,4 @@ mod writer;
 
 pub use convert::{Converted, Progress, convert, pack_in_memory};
 pub use error::ConvertError;
+pub use leftover::PackLeftovers;

@@ -16,9 +16,9 @@ use crate::ConvertError;
 use crate::disk::{Disk, Output as _};
 
 /// Ends the names of files in the making.
-const PART: &str = ".part";
+pub(crate) const PART: &str = ".part";
 /// Holds the number of the process that converts, for others to tell.
-const HOLDER: &str = "converting";
+pub(crate) const HOLDER: &str = "converting";
 /// Bytes read at once to prove a file.
 const PROOF_BYTES: usize = 1 << 20;
 
@@ -35,16 +35,7 @@ impl<'d, D: Disk> Target<'d, D> {
     pub(crate) fn open(disk: &'d D, dir: &Path) -> Result<Target<'d, D>, ConvertError> {
         let create = |reason| ConvertError::Create { path: dir.to_owned(), reason };
         disk.create_dir(dir).map_err(create)?;
-        let lock = File::open(dir).map_err(create)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(ConvertError::Busy { path: dir.to_owned(), holder: holder(dir) });
-            }
-            Err(TryLockError::Error(reason)) => {
-                return Err(ConvertError::Lock { path: dir.to_owned(), reason });
-            }
-        }
+        let lock = lock(dir)?;
         // For the words of a refusal only: the lock is what counts.
         let _ = fs::write(dir.join(HOLDER), std::process::id().to_string());
         Ok(Target { disk, dir: dir.to_owned(), _lock: lock })
@@ -142,6 +133,19 @@ impl<'d, D: Disk> Target<'d, D> {
 impl<D> Drop for Target<'_, D> {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.dir.join(HOLDER));
+    }
+}
+
+/// Locks a folder that is there, until what it gives is dropped.
+pub(crate) fn lock(dir: &Path) -> Result<File, ConvertError> {
+    let path = || dir.to_owned();
+    let lock = File::open(dir).map_err(|reason| ConvertError::Create { path: path(), reason })?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            Err(ConvertError::Busy { path: path(), holder: holder(dir) })
+        }
+        Err(TryLockError::Error(reason)) => Err(ConvertError::Lock { path: path(), reason }),
     }
 }
 

@@ -6,8 +6,10 @@
 mod bench;
 mod chat;
 mod convert;
+mod doctor;
 mod engine;
 mod eval;
+mod gc;
 mod ids;
 mod model;
 mod plan;
@@ -30,8 +32,10 @@ pub(crate) use bench::{
 };
 pub(crate) use chat::{Chat, Style};
 pub(crate) use convert::Convert;
+pub(crate) use doctor::Doctor;
 pub(crate) use engine::{EngineArgs, ModelArg};
 pub(crate) use eval::{Compare, Compared, Eval, Logits, Passage, Ppl};
+pub(crate) use gc::Gc;
 pub(crate) use ids::{check as check_ids, parse_list};
 pub(crate) use model::Looked;
 pub(crate) use plan::{Drive, Plan, Subject};
@@ -63,6 +67,8 @@ enum Typed {
     Serve(serve::ServeArgs),
     Setup(setup::SetupArgs),
     Verify(verify::VerifyArgs),
+    Doctor(doctor::DoctorArgs),
+    Gc(gc::GcArgs),
     Inspect(InspectArgs),
     Tokenize(tokenize::TokenizeArgs),
     Convert(convert::ConvertArgs),
@@ -107,6 +113,10 @@ pub(crate) enum Command {
     Setup(Box<Setup>),
     /// Look for damage.
     Verify(Verify),
+    /// Say what is wrong with a machine.
+    Doctor(Doctor),
+    /// Free what nobody needs.
+    Gc(Gc),
     /// Describe a checkpoint.
     Inspect {
         /// Which one.
@@ -198,6 +208,8 @@ impl Typed {
             Typed::Chat(args) => Command::Chat(args.meaning()),
             Typed::Serve(args) => Command::Serve(Box::new(args.meaning()?)),
             Typed::Verify(args) => Command::Verify(args.meaning(given)?),
+            Typed::Doctor(args) => Command::Doctor(args.meaning()),
+            Typed::Gc(args) => Command::Gc(args.meaning()),
             Typed::Setup(args) => Command::Setup(Box::new(args.meaning()?)),
             Typed::Inspect(InspectArgs { model, json }) => {
                 Command::Inspect { model: model.meaning(given)?, json }

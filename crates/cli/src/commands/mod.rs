@@ -3,7 +3,9 @@
 mod bench;
 mod chat;
 mod convert;
+mod doctor;
 mod eval;
+mod gc;
 mod generate;
 mod inspect;
 mod plan;
@@ -26,6 +28,8 @@ pub(crate) fn run(command: Command, given: Given) -> Result<(), Failure> {
         Command::Chat(chat) => chat::chat(chat, given),
         Command::Serve(serve) => serve::serve(*serve, given),
         Command::Verify(asked) => verify::verify(&asked),
+        Command::Doctor(asked) => doctor::doctor(&asked, given),
+        Command::Gc(asked) => gc::gc(&asked, given),
         Command::Setup(asked) => setup::setup(&asked),
         Command::Inspect { model, json } => inspect::inspect(model, json),
         Command::Tokenize(tokenize) => tokenize::tokenize(tokenize, given),

@@ -11,6 +11,8 @@ use deltafin_engine::{Division, ModelSpec, Recipe};
 use deltafin_store::{Checkpoint, SpineChoice};
 use serde::Serialize;
 
+pub(super) use self::machine::speed_of;
+
 use self::machine::Machine;
 use crate::args::{Given, Plan, Subject};
 use crate::failure::Failure;

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use crate::program::{command, deltafin, ran};
 
 /// The commands with a help page.
-const PAGES: [&[&str]; 23] = [
+const PAGES: [&[&str]; 25] = [
     &[],
     &["run"],
     &["chat"],
     &["serve"],
     &["setup"],
     &["verify"],
+    &["doctor"],
+    &["gc"],
     &["inspect"],
     &["tokenize"],
     &["convert"],

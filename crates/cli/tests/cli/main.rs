@@ -3,7 +3,9 @@
 mod bench;
 mod chat;
 mod convert;
+mod doctor;
 mod eval;
+mod gc;
 mod help;
 mod inspect;
 mod interrupt;

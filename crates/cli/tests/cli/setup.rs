@@ -14,22 +14,22 @@ use tempfile::TempDir;
 use crate::program::{Ran, command, deltafin, fixture, ran, spawn};
 
 /// A hub, and a home of its own.
-struct Place {
-    hub: Hub,
+pub(crate) struct Place {
+    pub(crate) hub: Hub,
     home: TempDir,
 }
 
 impl Place {
-    fn new(missteps: Missteps) -> Place {
+    pub(crate) fn new(missteps: Missteps) -> Place {
         let hub = Hub::serve_dir(Path::new(&fixture("k3-micro")), missteps);
         Place { hub, home: tempfile::tempdir().expect("a folder") }
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = command();
         command.env("HF_ENDPOINT", self.hub.endpoint()).env("HF_HOME", self.at("hf"));
         command.env("XDG_CONFIG_HOME", self.at("config")).env("XDG_DATA_HOME", self.at("data"));
@@ -37,18 +37,18 @@ impl Place {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
         ran(self.command(args).output().expect("the binary starts"))
     }
 
     /// `setup` from the hub, with more arguments.
-    fn setup(&self, more: &[&str]) -> Ran {
+    pub(crate) fn setup(&self, more: &[&str]) -> Ran {
         let source = format!("hf:{REPOSITORY}");
         self.run(&[&["setup", "--source", &source], more].concat())
     }
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
@@ -83,6 +83,21 @@ fn one_command_gets_a_model_that_every_command_finds() {
     let again = place.setup(&[]).ok();
     assert!(again.contains("complete already"), "{again}");
     assert_eq!(place.hub.served().tokens_leaked, 0);
+}
+
+#[test]
+fn the_token_goes_to_the_hub_and_not_to_where_it_sends_us() {
+    let place = Place::new(Missteps::none());
+    place.hub.require_token("hf_a_secret");
+    let dir = place.at("here");
+    let args = ["setup", "--source", &format!("hf:{REPOSITORY}"), "--model", text(&dir)];
+    let ran = ran(place.command(&args).env("HF_TOKEN", "hf_a_secret").output().expect("starts"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_whole(&dir);
+    let served = place.hub.served();
+    assert!(served.links > 0, "nothing was asked of the CDN");
+    assert_eq!((served.unauthorized, served.tokens_leaked), (0, 0));
+    assert!(!ran.err.contains("hf_a_secret") && !ran.out.contains("hf_a_secret"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use deltafin_budget::{Rates, SpineFormat};
 use deltafin_checkpoint::Span;
 use deltafin_engine::ModelSpec;
-use deltafin_measure::{DriveSpeed, KernelReport, Options};
+use deltafin_measure::{DriveError, DriveSpeed, KernelReport, Options};
 use deltafin_store::Checkpoint;
 use serde::Serialize;
 
@@ -126,12 +126,15 @@ fn drive(target: &Target, known: &Drive) -> Result<Option<DriveSpeed>, Failure> 
         (Drive::Assume(_), _) => None,
         (Drive::MeasureAt(dir), target) => Some(at(dir, target.spec())?),
         (Drive::Measure, Target::Released(spec, _)) => Some(at(&PathBuf::from("."), spec)?),
-        (Drive::Measure, Target::Opened { checkpoint, .. }) => of_checkpoint(checkpoint)?,
+        (Drive::Measure, Target::Opened { checkpoint, .. }) => speed_of(checkpoint, DRIVE_TIME)?,
     })
 }
 
-/// Reads experts at random. What is in memory is on no drive.
-fn of_checkpoint(checkpoint: &Checkpoint) -> Result<Option<DriveSpeed>, Failure> {
+/// Reads experts at random, for so long. What is in memory is on no drive.
+pub(in crate::commands) fn speed_of(
+    checkpoint: &Checkpoint,
+    time: Duration,
+) -> Result<Option<DriveSpeed>, DriveError> {
     let catalog = &checkpoint.catalog;
     let spec = catalog.spec();
     let of_layer = |layer| {
@@ -149,5 +152,5 @@ fn of_checkpoint(checkpoint: &Checkpoint) -> Result<Option<DriveSpeed>, Failure>
     if records.is_empty() {
         return Ok(None);
     }
-    Ok(Some(deltafin_measure::drive_speed(Arc::clone(&checkpoint.store), &records, DRIVE_TIME)?))
+    deltafin_measure::drive_speed(Arc::clone(&checkpoint.store), &records, time).map(Some)
 }

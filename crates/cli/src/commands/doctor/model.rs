@@ -1,0 +1,178 @@
+//! The model that would run: which one it is, whether it is whole, with which spine it runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use deltafin_fetch::{self as fetch, Event, Order, Outlook, Patience, Source};
+use deltafin_store::{Checkpoint, SpineChoice};
+
+use super::finding::{Code, Finding, Level};
+use crate::args::{Given, ModelArg};
+use crate::failure::{Failure, chain};
+use crate::load;
+use crate::model_choice::{self, Model};
+use crate::spine;
+use crate::stats::bytes;
+
+/// What the other checks are about.
+#[derive(Debug)]
+pub(super) struct Subject {
+    /// The folder, unless there is none or it is the built-in model.
+    pub(super) dir: Option<PathBuf>,
+    /// Where the files come from; nothing where setup did not bring them.
+    pub(super) source: Option<Source>,
+    /// Bytes that are still to come, as far as that is known.
+    pub(super) missing: Option<u64>,
+    checkpoint: Option<Checkpoint>,
+}
+
+impl Subject {
+    /// No model is here; the released one is what there could be.
+    pub(super) fn none() -> Subject {
+        let source = Some(Source::released());
+        Subject { dir: None, source, missing: None, checkpoint: None }
+    }
+
+    /// The checkpoint, if it opens.
+    pub(super) fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.checkpoint.as_ref()
+    }
+
+    /// Whether something is still to be fetched before a model runs.
+    pub(super) fn wants_files(&self) -> bool {
+        self.checkpoint.is_none()
+    }
+
+    /// Finds it, and says how it is.
+    pub(super) fn find(typed: Option<ModelArg>, given: Given) -> (Subject, Vec<Finding>) {
+        if typed.is_none() && given == Given::Nowhere {
+            match model_choice::remembered() {
+                Ok(Some(dir)) => return Subject::at(dir),
+                Ok(None) => return (Subject::none(), vec![not_installed()]),
+                Err(failure) => return (Subject::none(), vec![gone(&failure)]),
+            }
+        }
+        match model_choice::choose(typed, given) {
+            Ok(Model::Directory(dir)) => Subject::at(dir),
+            Ok(Model::Demo) => match load::checkpoint(&Model::Demo) {
+                Ok(demo) => {
+                    let found = vec![Finding::ok("model", "the built-in demo")];
+                    let (source, missing) = (None, None);
+                    (Subject { dir: None, source, missing, checkpoint: Some(demo) }, found)
+                }
+                Err(failure) => (Subject::none(), vec![gone(&failure)]),
+            },
+            Err(failure) => (Subject::none(), vec![gone(&failure)]),
+        }
+    }
+
+    fn at(dir: PathBuf) -> (Subject, Vec<Finding>) {
+        let source = fetch::installed_from(&dir);
+        let mut subject = Subject { dir: Some(dir.clone()), source, ..Subject::none() };
+        if fetch::is_installed(&dir) && !fetch::is_finished(&dir) {
+            let outlook = subject.source.as_ref().and_then(|source| outlook(source, &dir));
+            subject.missing = outlook.as_ref().map(missing);
+            return (subject, vec![unfinished(&dir, outlook.as_ref())]);
+        }
+        let inspection = deltafin_store::inspect_dir(&dir);
+        let Some(checkpoint) = inspection.checkpoint else {
+            return (subject, vec![broken(&dir, &inspection.problems)]);
+        };
+        let mut findings = vec![Finding::ok("model", whole(&dir, &checkpoint))];
+        findings.push(tokenizer(&checkpoint));
+        let (checkpoint, recipe) = with_spine(checkpoint);
+        findings.push(recipe);
+        subject.checkpoint = Some(checkpoint);
+        (subject, findings)
+    }
+}
+
+fn not_installed() -> Finding {
+    let found = "none is installed; the built-in demo is what runs";
+    let fix = "'deltafin setup' gets Kimi K3, 'deltafin setup --source DIR' takes one that is here";
+    Finding::trouble(Level::Note, Code::NoModel, "model", found, fix)
+}
+
+fn gone(failure: &Failure) -> Finding {
+    let line = failure.line().unwrap_or_default();
+    let found = line.trim_start_matches("deltafin: ").to_owned();
+    let fix = "'deltafin setup' remembers another, --model DIR names one";
+    Finding::trouble(Level::Fault, Code::GoneModel, "model", found, fix)
+}
+
+/// What is still to come; from notes alone, without a word to the source.
+fn outlook(source: &Source, dir: &Path) -> Option<Outlook> {
+    let order = Order {
+        source,
+        dir,
+        endpoint: None,
+        jobs: 1,
+        bytes_per_second: None,
+        layers: None,
+        patience: Patience::default(),
+    };
+    fetch::list(&order, Arc::new(|_: Event<'_>| {}), &AtomicBool::new(false)).ok()
+}
+
+fn missing(outlook: &Outlook) -> u64 {
+    outlook.files.iter().map(|(file, here)| file.bytes - here).sum()
+}
+
+fn unfinished(dir: &Path, outlook: Option<&Outlook>) -> Finding {
+    let words = outlook.map_or_else(String::new, |outlook| {
+        let all: u64 = outlook.files.iter().map(|(file, _)| file.bytes).sum();
+        format!(", {} of {} are here", bytes(all - missing(outlook)), bytes(all))
+    });
+    let found = format!("{}: setup is not finished{words}", dir.display());
+    let fix = format!("deltafin setup --model '{}'", dir.display());
+    Finding::trouble(Level::Fault, Code::UnfinishedModel, "model", found, fix)
+}
+
+fn broken(dir: &Path, problems: &[deltafin_store::OpenError]) -> Finding {
+    let first = problems.first().map_or_else(|| "it does not open".to_owned(), |p| chain(p));
+    let more = match problems.len() {
+        0 | 1 => String::new(),
+        n => format!(", and {} more", n - 1),
+    };
+    let fix = match fetch::is_installed(dir) {
+        true => format!("deltafin verify --repair '{}'", dir.display()),
+        false => format!("'deltafin inspect \"{}\"' lists everything", dir.display()),
+    };
+    Finding::trouble(Level::Fault, Code::BrokenModel, "model", format!("{first}{more}"), fix)
+}
+
+fn whole(dir: &Path, checkpoint: &Checkpoint) -> String {
+    let (spec, shards) = (checkpoint.spec(), checkpoint.store.shards());
+    let size: u64 = shards.iter().map(|shard| shard.len).sum();
+    let layers = spec.layers.len();
+    format!("{}: {layers} layers, {} in {} shards", dir.display(), bytes(size), shards.len())
+}
+
+fn tokenizer(checkpoint: &Checkpoint) -> Finding {
+    let found = match load::tokenizer_of(checkpoint) {
+        Ok(Some(tokenizer)) => match load::misfit(&load::declared(checkpoint), &tokenizer) {
+            None => return Finding::ok("tokenizer", "it is the model's own"),
+            Some(misfit) => misfit,
+        },
+        Ok(None) => "there is none; only ids go in and out".to_owned(),
+        Err(failure) => failure.line().unwrap_or_default(),
+    };
+    let fix = "put tiktoken.model and tokenizer_config.json of this model into its folder";
+    Finding::trouble(Level::Warning, Code::NoTokenizer, "tokenizer", found, fix)
+}
+
+/// The checkpoint as it would run.
+fn with_spine(checkpoint: Checkpoint) -> (Checkpoint, Finding) {
+    match checkpoint.clone().with_spine(&SpineChoice::Auto) {
+        Ok(checkpoint) => {
+            let found = Finding::ok("spine", spine::words(&checkpoint));
+            (checkpoint, found)
+        }
+        Err(error) => {
+            let fix = "make it again with 'deltafin convert', remove its folder, or run with --spine bf16";
+            let code = Code::UnusablePack;
+            (checkpoint, Finding::trouble(Level::Fault, code, "spine", chain(&error), fix))
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `gc`: what earlier commands left, listed, and removed on request.
+
+mod folder;
+mod user;
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::args::{Gc, Given};
+use crate::failure::Failure;
+use crate::model_choice::{self, Model};
+use crate::stats::bytes;
+use crate::terminal::{self, one_line};
+
+/// Of what use something still is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// The command that began it goes on with it.
+    Partial,
+    /// Nobody needs it.
+    Orphaned,
+    /// It was not used for long.
+    Old,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Partial => "partial",
+            Kind::Orphaned => "orphaned",
+            Kind::Old => "old",
+        }
+    }
+}
+
+/// Something that could go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Found {
+    kind: Kind,
+    path: PathBuf,
+    /// Bytes of the drive that it takes.
+    bytes: u64,
+    /// Whether it is gone.
+    removed: bool,
+}
+
+impl Found {
+    fn new(kind: Kind, path: PathBuf) -> Found {
+        let bytes = deltafin_fetch::taken_bytes(&path);
+        Found { kind, path, bytes, removed: false }
+    }
+}
+
+/// Does it.
+pub(crate) fn gc(asked: &Gc, given: Given) -> Result<(), Failure> {
+    let mut found = user::look(asked);
+    let folder = match model_of(asked, given)? {
+        Some(dir) => folder::look(&dir)?,
+        None => folder::Look::default(),
+    };
+    found.extend(folder.found.iter().cloned());
+    for found in &mut found {
+        if asked.removes && (found.kind != Kind::Partial || asked.removes_partial) {
+            let removed = fs::remove_file(&found.path);
+            removed.map_err(|error| Failure::about(found.path.display(), &error))?;
+            found.removed = true;
+        }
+    }
+    // Until here nobody else may begin to use what was found.
+    drop(folder);
+    report(asked, &found)
+}
+
+/// The folder of the model that the other commands would run, if there is one.
+fn model_of(asked: &Gc, given: Given) -> Result<Option<PathBuf>, Failure> {
+    if asked.model.is_none() {
+        return model_choice::remembered();
+    }
+    match model_choice::choose(asked.model.clone(), given)? {
+        Model::Demo => Ok(None),
+        Model::Directory(dir) if dir.is_dir() => Ok(Some(dir)),
+        Model::Directory(dir) => {
+            Err(Failure::new(format!("{}: there is no such folder", dir.display())))
+        }
+    }
+}
+
+fn report(asked: &Gc, found: &[Found]) -> Result<(), Failure> {
+    let sum = |is: &dyn Fn(&&Found) -> bool| found.iter().filter(is).map(|f| f.bytes).sum::<u64>();
+    let (all, freed) = (sum(&|_| true), sum(&|found| found.removed));
+    if asked.json {
+        let report = json!({"found": found, "bytes": all, "freed": freed});
+        return terminal::print_line(&report.to_string());
+    }
+    for Found { kind, path, bytes: size, removed } in found {
+        let (kind, size, path) = (kind.name(), bytes(*size), path.display().to_string());
+        let mark = if *removed { "  removed" } else { "" };
+        terminal::print_line(&format!("{kind:<9} {size:>11}  {}{mark}", one_line(&path)))?;
+    }
+    terminal::print_line(&match (found.is_empty(), asked.removes) {
+        (true, _) => "nothing lies about".to_owned(),
+        (false, true) => format!("{} of {} freed", bytes(freed), bytes(all)),
+        (false, false) => {
+            format!("{} could be freed; --yes removes what is orphaned or old", bytes(all))
+        }
+    })
+}

@@ -1,0 +1,82 @@
+//! What lies about in a model's folder. It and its packs stay locked while the look is kept.
+
+use std::fs;
+use std::path::Path;
+
+use deltafin_engine::Recipe;
+use deltafin_fetch::{FetchError, Leftovers, Use};
+use deltafin_setup::{ConvertError, PackLeftovers};
+
+use super::{Found, Kind};
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Begin the names of files that are written to measure a drive, and removed.
+const PROBES: [&str; 2] = [".deltafin-plan-", ".deltafin-doctor-"];
+
+/// What was found, and the locks.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    pub(super) found: Vec<Found>,
+    _folder: Option<Leftovers>,
+    _packs: Vec<PackLeftovers>,
+}
+
+/// Looks into a folder. What somebody is at work on is left alone, with a word.
+pub(super) fn look(dir: &Path) -> Result<Look, Failure> {
+    let mut look = Look::default();
+    match Leftovers::of(dir) {
+        Ok(left) => {
+            look.found.extend(left.found().iter().map(|left| {
+                let kind =
+                    if left.usefulness == Use::GoesOn { Kind::Partial } else { Kind::Orphaned };
+                Found::new(kind, left.path.clone())
+            }));
+            look._folder = Some(left);
+        }
+        Err(busy @ FetchError::Busy { .. }) => terminal::say(&format!("left alone: {busy}")),
+        Err(error) => return Err(error.into()),
+    }
+    for recipe in Recipe::ALL {
+        let pack = deltafin_store::pack_dir(dir, recipe);
+        if pack.is_dir() {
+            packs(&pack, &mut look)?;
+        }
+    }
+    look.found.extend(probes(dir));
+    Ok(look)
+}
+
+fn packs(pack: &Path, look: &mut Look) -> Result<(), Failure> {
+    match PackLeftovers::of(pack) {
+        Ok(left) => {
+            let kind = if left.goes_on() { Kind::Partial } else { Kind::Orphaned };
+            look.found.extend(left.paths().iter().map(|path| Found::new(kind, path.clone())));
+            look._packs.push(left);
+            Ok(())
+        }
+        Err(busy @ ConvertError::Busy { .. }) => {
+            terminal::say(&format!("left alone: {busy}"));
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Files of measurements that were killed.
+fn probes(dir: &Path) -> Vec<Found> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let is_left = |name: &str| {
+        let pid = PROBES.iter().find_map(|probe| name.strip_prefix(probe));
+        pid.is_some_and(|pid| pid.parse().is_ok_and(|pid| !is_alive(pid)))
+    };
+    let left = entries.filter(|entry| is_left(&entry.file_name().to_string_lossy()));
+    left.map(|entry| Found::new(Kind::Orphaned, entry.path())).collect()
+}
+
+fn is_alive(pid: i32) -> bool {
+    use nix::errno::Errno;
+    use nix::sys::signal::kill;
+    use nix::unistd::Pid;
+    pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)
+}
