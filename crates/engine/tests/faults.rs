@@ -105,13 +105,14 @@ struct Patient {
     checkpoint: Checkpoint,
     store: Arc<FaultyStore>,
     layout: Layout,
+    io: IoMode,
     wanted: Text,
 }
 
 impl Patient {
     /// Opens it, badly if it comes to that, and has it say its text; then cures it and asks again.
     fn suffer(&self) -> Result<Text, EngineError> {
-        let open = || engine(self.checkpoint.clone(), &self.layout, IoMode::Auto);
+        let open = || engine(self.checkpoint.clone(), &self.layout, self.io);
         self.store.fall_ill();
         let refused = open().inspect_err(|error| self.names_the_place(error));
         self.store.heal();
@@ -135,14 +136,20 @@ impl Patient {
         outcome
     }
 
-    /// In one line, with the file and, where there still is a file, the offset.
+    /// In one line, with the file and the offset; no offset yet where a drive is only tried.
     fn names_the_place(&self, error: &EngineError) {
         let (message, file) = (error.to_string(), [".safetensors", ".spine"]);
         assert!(file.iter().any(|kind| message.contains(kind)), "{message}");
-        let gone = message.contains("cannot be opened again");
-        assert!(gone || message.contains(" offset"), "{message}");
+        let tried = message.contains("reads cannot be had");
+        assert!(tried || message.contains(" offset"), "{message}");
         assert!(!message.contains('\n'), "{message}");
     }
+}
+
+/// Each of these with each of those.
+fn all_pairs_of<A: Clone, B: Clone>(these: &[A], those: &[B]) -> Vec<(A, B)> {
+    let with = |a: &A| those.iter().map(move |b| (a.clone(), b.clone())).collect::<Vec<_>>();
+    these.iter().flat_map(with).collect()
 }
 
 /// Some choice of reads, in every layout of a checkpoint: those of the shards in `within`.
@@ -164,8 +171,8 @@ fn each(
                     let store = Arc::new(store);
                     let mut checkpoint = checkpoint.clone();
                     checkpoint.store = Arc::clone(&store) as _;
-                    let (layout, wanted) = (layout.clone(), wanted.clone());
-                    test(fault, hits, &Patient { checkpoint, store, layout, wanted });
+                    let (layout, io, wanted) = (layout.clone(), IoMode::Auto, wanted.clone());
+                    test(fault, hits, &Patient { checkpoint, store, layout, io, wanted });
                 }
             }
         }
@@ -192,6 +199,46 @@ fn a_read_that_goes_wrong_is_the_same_text_or_an_error_that_names_it() {
 fn so_it_is_with_a_packed_spine() {
     let packed = open_as("k3-micro", Recipe::Int8);
     each(packed, 0..usize::MAX, &Fault::HONEST, same_text_or_error);
+}
+
+/// What the kernel itself says of a file: where a ring or a thread hears of it. Twice in a row it is
+/// an error, once it is nobody's business but that of the drive.
+#[test]
+fn so_it_is_when_the_kernel_says_it() {
+    watched(|at| {
+        let plain = open("k3-micro");
+        for (layout, io) in all_pairs_of(&layouts(&plain), &[IoMode::Uring, IoMode::Direct]) {
+            if engine(plain.clone(), &layout, io).is_err() {
+                continue; // This machine cannot read in this way.
+            }
+            let wanted = healthy_text(&plain, &layout);
+            for (fault, (seed, every)) in all_pairs_of(&Fault::HONEST, &[(1, 1), (2, 2), (3, 7)]) {
+                let hits = Hits { seed, every };
+                at(format!("{io} {fault:?} {hits:?} {layout:?}"));
+                let store = FaultyStore::new(Arc::clone(&plain.store), fault, hits).in_files();
+                let store = Arc::new(store);
+                let mut checkpoint = plain.clone();
+                checkpoint.store = Arc::clone(&store) as _;
+                let (layout, wanted) = (layout.clone(), wanted.clone());
+                let patient = Patient { checkpoint, store, layout, io, wanted };
+                same_text_or_error(fault, hits, &patient);
+                if let Some(words) = kernel_says(fault).filter(|_| every == 1) {
+                    let message = patient.suffer().unwrap_err().to_string();
+                    assert!(message.contains(words), "{message}");
+                }
+            }
+        }
+    });
+}
+
+/// Where all reads go wrong, if that is told at all.
+fn kernel_says(fault: Fault) -> Option<&'static str> {
+    match fault {
+        Fault::Short => Some("the file ends after"),
+        Fault::FailsForEver => Some("failed twice: Bad file descriptor"),
+        Fault::Vanished => Some("cannot be opened again to read"),
+        _ => None,
+    }
 }
 
 /// Each read fails the first time only: whatever ends a pass, the same session gets through at last.

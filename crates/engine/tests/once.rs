@@ -89,7 +89,7 @@ const SOURCES: [Source; 6] = [
     Source::Late(3),
 ];
 
-const SLOTS: [usize; 8] = [1, 2, 3, 5, 9, 17, 40, usize::MAX];
+const SLOTS: [usize; 6] = [1, 2, 3, 9, 40, usize::MAX];
 
 const NEW_IDS: usize = 32;
 

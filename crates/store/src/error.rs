@@ -22,8 +22,11 @@ pub enum StoreError {
          drive"
     )]
     Read { file: String, offset: u64, wanted: u64, reason: String },
-    #[error("{file}: cannot be opened again: {reason}; check the drive")]
-    Reopen { file: String, reason: String },
+    #[error(
+        "{file}: cannot be opened again to read {wanted} bytes at offset {offset}: {reason}; check \
+         the drive"
+    )]
+    Reopen { file: String, offset: u64, wanted: u64, reason: String },
     #[error(
         "{file}: cannot be opened again: this process may open {limit} files, which are in use; raise \
          the limit (`ulimit -n`)"
@@ -34,8 +37,11 @@ pub enum StoreError {
          `deltafin convert` makes the file again", offset + len
     )]
     Damaged { file: String, offset: u64, len: u64 },
-    #[error("{file}: {what} changed since it was opened; start again with files at rest")]
-    Changed { file: String, what: &'static str },
+    #[error(
+        "{file}: {what} changed since it was opened, seen before a read of {wanted} bytes at offset \
+         {offset}; start again with files at rest"
+    )]
+    Changed { file: String, offset: u64, wanted: u64, what: &'static str },
 }
 
 /// A checkpoint that cannot be opened, and why.

@@ -28,7 +28,7 @@ mod store;
 pub use checkpoint::{Checkpoint, TokenizerFiles};
 pub use deltafin_checkpoint::Problem;
 pub use error::{OpenError, StoreError};
-pub use local::{LocalFile, LocalShards};
+pub use local::{Files, LocalFile, LocalShards};
 pub use memory::{MemoryShards, ShardBytes};
 pub use open::{DeclaredIds, Inspection, declared_ids, from_memory, inspect_dir, open_dir};
 pub use spine::{Damage, SpineChoice, SpineError, SpinePack, pack_dir};

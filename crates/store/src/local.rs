@@ -60,35 +60,74 @@ impl LocalShards {
     }
 }
 
-/// A shard's file, for reads past the page cache. Counts against the same bound of open files,
-/// and must be the same file as when the store was opened whenever it is opened again.
-#[derive(Clone, Copy, Debug)]
+/// The files of a store's shards, by number, for reads past the page cache.
+pub trait Files: Send + Sync {
+    /// Where a file is.
+    fn path(&self, number: usize) -> &Path;
+
+    /// The number the system gives to the drive it is on.
+    fn device(&self, number: usize) -> u64;
+
+    /// The file, open for direct reads, of which `wanted` is the next: offset, length and address
+    /// must be multiples of [`crate::arena::PAGE_BYTES`]. It stays open as long as the result is
+    /// kept.
+    fn direct(&self, number: usize, wanted: Span) -> Result<Arc<File>, StoreError>;
+
+    /// Closes a file that failed, so that the next [`Files::direct`] opens it afresh.
+    fn forget(&self, number: usize);
+}
+
+/// They count against the same bound of open files, what is kept beyond it adds to it, and a file must
+/// be the same as when the store was opened whenever it is opened again.
+impl Files for FilePool {
+    fn path(&self, number: usize) -> &Path {
+        FilePool::path(self, number)
+    }
+
+    fn device(&self, number: usize) -> u64 {
+        FilePool::device(self, number)
+    }
+
+    fn direct(&self, number: usize, wanted: Span) -> Result<Arc<File>, StoreError> {
+        self.file(number, Way::Direct, wanted)
+    }
+
+    fn forget(&self, number: usize) {
+        FilePool::forget(self, number, Way::Direct);
+    }
+}
+
+/// A shard's file: one of [`Files`].
+#[derive(Clone, Copy)]
 pub struct LocalFile<'s> {
-    pool: &'s FilePool,
+    files: &'s dyn Files,
     number: usize,
 }
 
-impl LocalFile<'_> {
+impl<'s> LocalFile<'s> {
+    /// The file of this number.
+    pub fn new(files: &'s dyn Files, number: usize) -> LocalFile<'s> {
+        LocalFile { files, number }
+    }
+
     /// Where it is.
-    pub fn path(&self) -> &Path {
-        self.pool.path(self.number)
+    pub fn path(&self) -> &'s Path {
+        self.files.path(self.number)
     }
 
     /// The number the system gives to the drive it is on.
     pub fn device(&self) -> u64 {
-        self.pool.device(self.number)
+        self.files.device(self.number)
     }
 
-    /// The file, open for direct reads: offset, length and address of a read must be multiples
-    /// of [`crate::arena::PAGE_BYTES`]. It stays open as long as the result is kept, so what is
-    /// kept adds to the bound.
-    pub fn direct(&self) -> Result<Arc<File>, StoreError> {
-        self.pool.file(self.number, Way::Direct)
+    /// As [`Files::direct`].
+    pub fn direct(&self, wanted: Span) -> Result<Arc<File>, StoreError> {
+        self.files.direct(self.number, wanted)
     }
 
-    /// Closes a file that failed, so that the next [`LocalFile::direct`] opens it afresh.
+    /// As [`Files::forget`].
     pub fn forget(&self) {
-        self.pool.forget(self.number, Way::Direct);
+        self.files.forget(self.number);
     }
 }
 
@@ -125,7 +164,7 @@ impl Store for LocalShards {
     fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
         check(&self.shards, span, buf)?;
         let number = span.shard().index();
-        let open = || self.pool.file(number, Way::Cached);
+        let open = || self.pool.file(number, Way::Cached, span);
         let forget = || self.pool.forget(number, Way::Cached);
         let read = read_twice(open, forget, buf, span.offset())?;
         let got = read.map_err(|error| self.failed(span, &error))?;
@@ -134,7 +173,7 @@ impl Store for LocalShards {
 
     fn file(&self, shard: ShardId) -> Option<LocalFile<'_>> {
         let number = shard.index();
-        (number < self.shards.len()).then_some(LocalFile { pool: &self.pool, number })
+        (number < self.shards.len()).then(|| LocalFile::new(&self.pool, number))
     }
 }
 

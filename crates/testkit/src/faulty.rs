@@ -1,13 +1,15 @@
 //! A store that fails as drives and networks do, the same way every time.
 
+mod files;
+
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deltafin_checkpoint::{Shard, Span};
-use deltafin_store::{Store, StoreError};
+use deltafin_checkpoint::{Shard, ShardId, Span};
+use deltafin_store::{LocalFile, Store, StoreError};
 
 /// What goes wrong with a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +52,14 @@ pub struct Hits {
     pub every: u64,
 }
 
-/// Any store, with a fault in it. Its shards are no files, so that all reads go through it.
+/// Any store, with a fault in it. Its shards are no files, so that all reads go through it, unless it is
+/// told otherwise.
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
     fault: Fault,
     hits: Hits,
     shards: Range<usize>,
+    in_files: bool,
     is_well: AtomicBool,
     hit_before: Mutex<HashSet<Span>>,
     struck: AtomicU64,
@@ -69,7 +73,14 @@ impl FaultyStore {
     pub fn new(inner: Arc<dyn Store>, fault: Fault, hits: Hits) -> FaultyStore {
         assert!(hits.every > 0, "one of no reads");
         let (is_well, hit_before, struck) = Default::default();
-        FaultyStore { inner, fault, hits, shards: 0..usize::MAX, is_well, hit_before, struck }
+        let (shards, in_files) = (0..usize::MAX, false);
+        FaultyStore { inner, fault, hits, shards, in_files, is_well, hit_before, struck }
+    }
+
+    /// Its shards are files where those of the store inside are, and the fault is in these: reads past the
+    /// page cache meet it in the kernel, all others not at all. For the faults of [`Fault::HONEST`].
+    pub fn in_files(self) -> FaultyStore {
+        FaultyStore { in_files: true, ..self }
     }
 
     /// The fault is in reads of these shards only.
@@ -108,10 +119,7 @@ impl FaultyStore {
     fn strike(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
         let lot = mix(self.lot(span).wrapping_add(1));
         match self.fault {
-            Fault::Late(most) => {
-                let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
-                std::thread::sleep(Duration::from_micros(lot % most.saturating_add(1)));
-            }
+            Fault::Late(most) => self.sleep(span, most),
             Fault::Short => {
                 self.count();
                 return Err(self.end(span, lot % span.len()));
@@ -126,11 +134,7 @@ impl FaultyStore {
                 self.count();
                 return Err(self.bad_sector(span));
             }
-            Fault::Vanished => {
-                self.count();
-                let reason = "No such file or directory (os error 2)".to_owned();
-                return Err(StoreError::Reopen { file: self.file_name(span), reason });
-            }
+            Fault::Vanished => return Err(self.vanished(span)),
             Fault::FlippedBit | Fault::FlippedOnce => {}
         }
         self.inner.read_exact(span, buf)?;
@@ -141,6 +145,19 @@ impl FaultyStore {
             _ => {}
         }
         Ok(())
+    }
+
+    fn sleep(&self, span: Span, most: Duration) {
+        let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
+        let lot = mix(self.lot(span).wrapping_add(1));
+        std::thread::sleep(Duration::from_micros(lot % most.saturating_add(1)));
+    }
+
+    fn vanished(&self, span: Span) -> StoreError {
+        self.count();
+        let (file, offset, wanted) = (self.file_name(span), span.offset(), span.len());
+        let reason = "No such file or directory (os error 2)".to_owned();
+        StoreError::Reopen { file, offset, wanted, reason }
     }
 
     fn flip(&self, lot: u64, buf: &mut [u8]) {
@@ -179,10 +196,15 @@ impl Store for FaultyStore {
 
     fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
         let known = span.shard().index() < self.shards().len();
-        if known && self.is_hit(span) {
+        if known && !self.in_files && self.is_hit(span) {
             return self.strike(span, buf);
         }
         self.inner.read_exact(span, buf)
+    }
+
+    fn file(&self, shard: ShardId) -> Option<LocalFile<'_>> {
+        self.inner.file(shard).filter(|_| self.in_files)?;
+        Some(LocalFile::new(self, shard.index()))
     }
 }
 

@@ -127,7 +127,7 @@ fn each_fault_does_what_it_says() {
     let short = bytes_of(&store(Fault::Short), place).unwrap_err();
     assert!(matches!(short, StoreError::EndOfFile { wanted: 1000, got: 0..1000, .. }));
     let vanished = bytes_of(&store(Fault::Vanished), place).unwrap_err();
-    assert!(matches!(vanished, StoreError::Reopen { .. }));
+    assert!(matches!(vanished, StoreError::Reopen { offset: 100, wanted: 1000, .. }));
     assert_eq!(bytes_of(&store(Fault::Late(Duration::from_millis(1))), place).unwrap(), right);
 
     let flipped = bytes_of(&store(Fault::FlippedBit), place).unwrap();

@@ -19,7 +19,11 @@ pub(super) fn read_run(
         again = true;
         file.forget();
     };
-    let read = twice(|| file.direct(), forget, |open| read_pages(open, buf, run.enough, run.at));
+    let read = twice(
+        || file.direct(run.wanted()),
+        forget,
+        |open| read_pages(open, buf, run.enough, run.at),
+    );
     let outcome = read.and_then(|got| match got {
         Ok(got) if got >= run.enough => Ok(got),
         Ok(got) => Err(ended(file, run, got)),

@@ -45,6 +45,15 @@ pub(super) struct Run {
     pub(super) enough: usize,
 }
 
+impl Run {
+    /// What must come of it.
+    pub(super) fn wanted(self) -> Span {
+        let start = self.at + self.lead as u64;
+        let wanted = Span::new(self.piece.shard(), start, (self.enough - self.lead) as u64);
+        wanted.expect("a run ends where its piece does, or before")
+    }
+}
+
 /// Goes through the regions of a record's pieces.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {

@@ -6,6 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use deltafin_checkpoint::Span;
+
 use super::limit;
 use super::open::{Way, open};
 use crate::StoreError;
@@ -85,8 +87,13 @@ impl FilePool {
         self.files[number].1.device
     }
 
-    /// The open file, opened again if it was closed meanwhile.
-    pub(super) fn file(&self, number: usize, way: Way) -> Result<Arc<File>, StoreError> {
+    /// The open file, opened again if it was closed meanwhile; `wanted` is to be read from it.
+    pub(super) fn file(
+        &self,
+        number: usize,
+        way: Way,
+        wanted: Span,
+    ) -> Result<Arc<File>, StoreError> {
         let mut table = self.lock();
         if let Some(file) = table.touch(slot(number, way)) {
             return Ok(file);
@@ -94,7 +101,7 @@ impl FilePool {
         while table.count >= self.max_open {
             table.close_oldest();
         }
-        let file = Arc::new(self.reopen(number, way, &mut table)?);
+        let file = Arc::new(self.reopen(number, way, wanted, &mut table)?);
         table.insert(slot(number, way), Arc::clone(&file));
         Ok(file)
     }
@@ -104,7 +111,13 @@ impl FilePool {
         self.lock().close(slot(number, way));
     }
 
-    fn reopen(&self, number: usize, way: Way, table: &mut Open) -> Result<File, StoreError> {
+    fn reopen(
+        &self,
+        number: usize,
+        way: Way,
+        wanted: Span,
+        table: &mut Open,
+    ) -> Result<File, StoreError> {
         let (path, stamp) = &self.files[number];
         let name = || path.display().to_string();
         let opened = loop {
@@ -120,11 +133,11 @@ impl FilePool {
             let stamp = Stamp::of(&file.metadata()?);
             Ok((file, stamp))
         };
-        let (file, now) = opened.and_then(with_stamp).map_err(|error| failed(name(), &error))?;
-        match stamp.difference(&now) {
-            Some(what) => Err(StoreError::Changed { file: name(), what }),
-            None => Ok(file),
-        }
+        let (file, now) =
+            opened.and_then(with_stamp).map_err(|error| failed(name(), wanted, &error))?;
+        let Some(what) = stamp.difference(&now) else { return Ok(file) };
+        let (file, offset, wanted) = (name(), wanted.offset(), wanted.len());
+        Err(StoreError::Changed { file, offset, wanted, what })
     }
 
     /// A reader that panicked cannot have left the table half changed.
@@ -133,11 +146,12 @@ impl FilePool {
     }
 }
 
-fn failed(file: String, error: &io::Error) -> StoreError {
-    match limit::is_exhausted(error) {
-        true => StoreError::Descriptors { file, limit: limit::soft_limit() },
-        false => StoreError::Reopen { file, reason: error.to_string() },
+fn failed(file: String, wanted: Span, error: &io::Error) -> StoreError {
+    if limit::is_exhausted(error) {
+        return StoreError::Descriptors { file, limit: limit::soft_limit() };
     }
+    let (offset, wanted) = (wanted.offset(), wanted.len());
+    StoreError::Reopen { file, offset, wanted, reason: error.to_string() }
 }
 
 /// Where the table keeps a file that is open in this way.
@@ -173,17 +187,23 @@ impl Open {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use deltafin_checkpoint::ShardId;
+
     use super::*;
 
     /// A drive is not at fault where descriptors are what lacks.
     #[test]
     fn a_limit_of_open_files_is_told_from_a_fault() {
         let said = |code: rustix::io::Errno| {
-            failed("s".to_owned(), &io::Error::from_raw_os_error(code.raw_os_error())).to_string()
+            let error = io::Error::from_raw_os_error(code.raw_os_error());
+            let wanted = Span::new(ShardId::new(0), 4096, 7).unwrap();
+            failed("s".to_owned(), wanted, &error).to_string()
         };
         for limit in [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE] {
             assert!(said(limit).contains("ulimit -n") && !said(limit).contains("drive"));
         }
-        assert!(said(rustix::io::Errno::IO).contains("check the drive"));
+        let fault = said(rustix::io::Errno::IO);
+        assert!(fault.contains("check the drive") && fault.contains("7 bytes at offset 4096"));
     }
 }

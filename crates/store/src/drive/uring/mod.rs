@@ -18,6 +18,22 @@ use crate::arena::{Arena, Cut, PAGE_BYTES};
 use crate::{LocalFile, Store};
 use ring::{Ended, Flight, Ring};
 
+/// What a drive's thread asks of a ring: tests put a kernel behind it that nobody has.
+trait Flights {
+    /// Whether nothing is in flight.
+    fn is_empty(&self) -> bool;
+    /// Starts a flight with the next submit.
+    fn start(&mut self, flight: Flight);
+    /// The next wait also ends when this becomes readable; once.
+    fn listen(&mut self, bell: &OwnedFd);
+    /// Tells the kernel of what was started.
+    fn submit(&mut self);
+    /// As submit, and waits until something ended.
+    fn wait(&mut self);
+    /// What ended.
+    fn ended(&mut self) -> Option<Ended>;
+}
+
 /// Ends the wait of a ring's thread.
 pub(super) struct Bell {
     /// Whether the thread waits, or is about to. Set while it holds the queue's lock.
@@ -60,13 +76,24 @@ pub(super) fn start(
     depth: usize,
     probe: Option<Run>,
 ) -> Result<Started, String> {
+    start_behind(shared, bell, arenas, depth, probe, |ring| ring)
+}
+
+fn start_behind<F: Flights>(
+    shared: &Arc<Shared>,
+    bell: &Arc<Bell>,
+    arenas: &[Arc<Arena>],
+    depth: usize,
+    probe: Option<Run>,
+    behind: impl FnOnce(Ring) -> F + Send + 'static,
+) -> Result<Started, String> {
     let (started, starts) = mpsc::sync_channel(1);
     let (shared, bell, arenas) = (Arc::clone(shared), Arc::clone(bell), arenas.to_vec());
     let drive = move || match prepare(&*shared.store, &arenas, depth, probe) {
         Ok((ring, registered)) => {
             drop(arenas);
             if started.send(Ok(registered)).is_ok() {
-                Drive { shared: &shared, bell: &bell, ring }.work();
+                Drive { shared: &shared, bell: &bell, ring: behind(ring) }.work();
             }
         }
         Err(reason) => drop(started.send(Err(reason))),
@@ -97,7 +124,7 @@ fn transfer(ring: &mut Ring, file: LocalFile<'_>, run: Run) -> Result<(), String
     let arena = Arena::new(PAGE_BYTES).map_err(|error| error.to_string())?;
     let slab = arena.take(run.len).ok_or("the first transfer is longer than its memory")?;
     let mut cut = Cut::new(slab);
-    let file = file.direct().map_err(|error| error.to_string())?;
+    let file = file.direct(run.wanted()).map_err(|error| error.to_string())?;
     let chunk = Chunk::alone(run, cut.lend(run.len));
     ring.start(Flight { chunk, file, progress: Progress::default(), tried_again: false });
     loop {
@@ -116,13 +143,13 @@ fn file_of(store: &dyn Store, run: Run) -> LocalFile<'_> {
 }
 
 /// What the thread works with.
-struct Drive<'a> {
+struct Drive<'a, F> {
     shared: &'a Shared,
     bell: &'a Bell,
-    ring: Ring,
+    ring: F,
 }
 
-impl Drive<'_> {
+impl<F: Flights> Drive<'_, F> {
     fn work(mut self) {
         self.ring.listen(&self.bell.fd);
         loop {
@@ -148,7 +175,7 @@ impl Drive<'_> {
     }
 
     fn launch(&mut self, chunk: Chunk) {
-        match file_of(&*self.shared.store, chunk.run).direct() {
+        match file_of(&*self.shared.store, chunk.run).direct(chunk.run.wanted()) {
             Ok(file) => {
                 let progress = Progress::default();
                 self.ring.start(Flight { chunk, file, progress, tried_again: false });
@@ -187,7 +214,7 @@ impl Drive<'_> {
             Err(_) if !flight.tried_again => {
                 file.forget();
                 self.shared.lock().count_retry();
-                match file.direct() {
+                match file.direct(run.wanted()) {
                     Ok(file) => {
                         let progress = Progress::default();
                         let Flight { chunk, .. } = flight;
@@ -206,3 +233,6 @@ impl Drive<'_> {
         self.shared.lock().done(flight.chunk, outcome);
     }
 }
+
+#[cfg(test)]
+mod tests;

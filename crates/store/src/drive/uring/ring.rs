@@ -11,6 +11,7 @@ use io_uring::{IoUring, opcode, squeue};
 
 use super::super::direct::Progress;
 use super::super::queue::Chunk;
+use super::Flights;
 use crate::arena::Arena;
 
 /// The most bytes of a registered buffer that the kernel takes.
@@ -66,56 +67,6 @@ impl Ring {
         outcome
     }
 
-    /// Whether nothing is in flight.
-    pub(super) fn is_empty(&self) -> bool {
-        self.flights.iter().all(Option::is_none)
-    }
-
-    /// Starts a flight with the next [`Ring::submit`].
-    ///
-    /// # Panics
-    /// If there is no room.
-    pub(super) fn start(&mut self, flight: Flight) {
-        let slot = self.flights.iter().position(Option::is_none).expect("room for a flight");
-        let flight = self.flights[slot].insert(flight);
-        let entry = entry(flight, &self.registered).user_data(slot as u64);
-        // SAFETY: the entry points into bytes that the flight has for itself, and names a file
-        // that it holds open; both stay in the table until the kernel reports the end.
-        unsafe { self.push(entry) };
-    }
-
-    /// The next [`Ring::wait`] also ends when this becomes readable; once.
-    pub(super) fn listen(&mut self, bell: &OwnedFd) {
-        let entry = opcode::PollAdd::new(Fd(bell.as_raw_fd()), libc::POLLIN as u32).build();
-        // SAFETY: to poll, the kernel needs the descriptor only now, and no memory of ours.
-        unsafe { self.push(entry.user_data(BELL)) };
-    }
-
-    /// Tells the kernel of what was started.
-    pub(super) fn submit(&mut self) {
-        if !self.ring.submission().is_empty() {
-            self.enter(0);
-        }
-    }
-
-    /// As [`Ring::submit`], and waits until something ended.
-    pub(super) fn wait(&mut self) {
-        self.enter(1);
-    }
-
-    /// A flight that ended and the bytes it brought, or the bell.
-    pub(super) fn ended(&mut self) -> Option<Ended> {
-        let entry = self.ring.completion().next()?;
-        if entry.user_data() == BELL {
-            return Some(Ended::Bell);
-        }
-        let flight = self.flights[entry.user_data() as usize].take();
-        let flight = flight.expect("the kernel reports a flight once");
-        let outcome = usize::try_from(entry.result())
-            .map_err(|_| io::Error::from_raw_os_error(-entry.result()));
-        Some(Ended::Flight(flight, outcome))
-    }
-
     /// # Safety
     /// What the entry points at stays, and is nobody else's, until its completion.
     unsafe fn push(&mut self, entry: squeue::Entry) {
@@ -133,6 +84,52 @@ impl Ring {
         {
             std::thread::yield_now();
         }
+    }
+}
+
+impl Flights for Ring {
+    fn is_empty(&self) -> bool {
+        self.flights.iter().all(Option::is_none)
+    }
+
+    /// # Panics
+    /// If there is no room.
+    fn start(&mut self, flight: Flight) {
+        let slot = self.flights.iter().position(Option::is_none).expect("room for a flight");
+        let flight = self.flights[slot].insert(flight);
+        let entry = entry(flight, &self.registered).user_data(slot as u64);
+        // SAFETY: the entry points into bytes that the flight has for itself, and names a file
+        // that it holds open; both stay in the table until the kernel reports the end.
+        unsafe { self.push(entry) };
+    }
+
+    fn listen(&mut self, bell: &OwnedFd) {
+        let entry = opcode::PollAdd::new(Fd(bell.as_raw_fd()), libc::POLLIN as u32).build();
+        // SAFETY: to poll, the kernel needs the descriptor only now, and no memory of ours.
+        unsafe { self.push(entry.user_data(BELL)) };
+    }
+
+    fn submit(&mut self) {
+        if !self.ring.submission().is_empty() {
+            self.enter(0);
+        }
+    }
+
+    fn wait(&mut self) {
+        self.enter(1);
+    }
+
+    /// A flight that ended and the bytes it brought, or the bell.
+    fn ended(&mut self) -> Option<Ended> {
+        let entry = self.ring.completion().next()?;
+        if entry.user_data() == BELL {
+            return Some(Ended::Bell);
+        }
+        let flight = self.flights[entry.user_data() as usize].take();
+        let flight = flight.expect("the kernel reports a flight once");
+        let outcome = usize::try_from(entry.result())
+            .map_err(|_| io::Error::from_raw_os_error(-entry.result()));
+        Some(Ended::Flight(flight, outcome))
     }
 }
 
