@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::failure::Failure;
 use crate::terminal::{self, PATIENCE, Terminal};
@@ -18,6 +18,13 @@ use crate::terminal::{self, PATIENCE, Terminal};
 const INTERRUPTED: i32 = 130;
 /// The same for a request to terminate.
 const TERMINATED: i32 = 143;
+
+/// Lets a write beyond the limit of file sizes fail, as any other that the system refuses, instead of
+/// ending the process without a word.
+pub(crate) fn outlive_limits_of_files() {
+    // Where that cannot be had, the system ends the process as it always did.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
 
 /// The interrupts of this process.
 #[derive(Debug)]

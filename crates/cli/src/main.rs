@@ -31,6 +31,7 @@ mod watchers;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    interrupt::outlive_limits_of_files();
     let (command, given) = args::parse();
     match commands::run(command, given) {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,6 +3,7 @@
 use crate::division::{self, Division};
 use crate::options::EngineOptions;
 use crate::residency;
+use crate::room::Room;
 use crate::weights::StreamedWeights;
 use crate::{EngineError, Session};
 use deltafin_budget::{Limits, Plan};
@@ -45,6 +46,7 @@ impl Engine {
         let Division { usage, short_of, plan, .. } = division;
         let layout = residency::layout(&spec, &plan, &options);
         let (stop_ids, recipe) = (checkpoint.stop_ids(), checkpoint.recipe());
+        let room = Room::hold(&plan, usage.threads)?;
         let weights = StreamedWeights::open(checkpoint, layout, options.io)?;
         if options.memory.is_none() {
             weights.give_way();
@@ -58,6 +60,12 @@ impl Engine {
             snapshots: plan.snapshots,
         };
         let mut engine = Engine::settled(spec, weights, stop_ids, settled);
+        drop(room);
+        if let Some(asked) = options.threads
+            && engine.threads() < asked.get()
+        {
+            return Err(EngineError::ThreadsRefused { asked: asked.get(), got: engine.threads() });
+        }
         engine.plan = Some(plan);
         Ok(engine.with_recipe(recipe))
     }

@@ -1,7 +1,7 @@
 //! What can go wrong between ids and ids.
 
 use crate::options::MOST_THREADS;
-use deltafin_budget::BudgetError;
+use deltafin_budget::{BudgetError, Size};
 use deltafin_kernels::UnsupportedIsa;
 use deltafin_model::StepError;
 use deltafin_store::StoreError;
@@ -21,6 +21,31 @@ pub enum EngineError {
     Threads {
         /// Threads asked for.
         asked: usize,
+    },
+    /// The system does not let this process have as many threads as were asked for.
+    #[error(
+        "--threads {asked}: the system allows {got}, by a limit of threads or of address space \
+         (ulimit -u, ulimit -v, a control group's); give --threads {got}, or raise that limit"
+    )]
+    ThreadsRefused {
+        /// Threads asked for.
+        asked: usize,
+        /// Threads that could be had.
+        got: usize,
+    },
+    /// A sequence would not find room once everything else stands.
+    #[error(
+        "no room for the {} that a sequence and a pass take: {}; give a smaller --memory, --context or \
+         --threads (here {threads}), or raise the limit",
+        Size(*wanted), room_left(*left)
+    )]
+    Room {
+        /// Bytes they take.
+        wanted: u64,
+        /// Bytes that the limit of address space leaves, if there is one.
+        left: Option<u64>,
+        /// Threads that compute.
+        threads: usize,
     },
     /// The context asked for is longer than the model was made for.
     #[error("--context {asked} is more than this checkpoint's limit of {limit} positions")]
@@ -71,6 +96,13 @@ pub enum EngineError {
     /// A pass stopped.
     #[error(transparent)]
     Step(StepError<WeightsError>),
+}
+
+fn room_left(left: Option<u64>) -> String {
+    match left {
+        Some(left) => format!("the limit of address space (ulimit -v) leaves {}", Size(left)),
+        None => "the system refuses it".to_owned(),
+    }
 }
 
 fn remedy(short_of: Option<usize>) -> String {

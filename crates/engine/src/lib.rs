@@ -13,6 +13,7 @@ mod observe;
 mod options;
 mod residency;
 mod resume;
+mod room;
 mod session;
 mod weights;
 

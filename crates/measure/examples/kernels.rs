@@ -8,7 +8,7 @@ fn list<T>(argument: Option<String>, parse: impl Fn(&str) -> Option<T>) -> Vec<T
     argument.split(',').filter_map(parse).collect()
 }
 
-fn main() -> Result<(), deltafin_measure::OptionsError> {
+fn main() -> Result<(), deltafin_measure::KernelsError> {
     let mut arguments = std::env::args().skip(1);
     let seconds = arguments.next().and_then(|a| a.parse().ok()).unwrap_or(15.0);
     let names = list(arguments.next(), |a| (!a.is_empty()).then(|| a.to_owned()));

@@ -28,7 +28,7 @@ mod rounds;
 pub use cases::{Case, Format};
 pub use doubt::Doubt;
 pub use drive::{DriveError, DriveSpeed, drive_speed, drive_speed_at};
-pub use memory::Memory;
+pub use memory::{Memory, MemoryError};
 pub use moment::{Moment, Moments};
 pub use options::{MOST_ROWS, MOST_SECONDS, MOST_THREADS, Options, OptionsError};
 
@@ -77,16 +77,28 @@ pub struct KernelLine {
     pub ratio_to_fma: f64,
 }
 
+/// Why kernels were not measured.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelsError {
+    /// That cannot be.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// There is nothing to measure with.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
 /// Measures what `options` ask for and calls `progress` after each line.
 ///
 /// # Errors
-/// When the options ask for what cannot be measured; nothing is measured then.
+/// When the options ask for what cannot be measured, or there is no memory to do it with; nothing is measured
+/// then.
 pub fn kernels(
     options: &Options,
     progress: &mut dyn FnMut(&KernelLine),
-) -> Result<KernelReport, OptionsError> {
+) -> Result<KernelReport, KernelsError> {
     options.check()?;
-    let memory = Memory::new();
+    let memory = Memory::new()?;
     let every_core = Arc::new(Pool::new(Pool::default_threads()));
     let isas = chosen_isas(options);
     let one_and_all = if every_core.width() > 1 { vec![1, every_core.width()] } else { vec![1] };

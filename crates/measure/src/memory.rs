@@ -1,5 +1,7 @@
 //! Weights to measure with: far more than any cache holds, on huge pages where the system has them.
 
+use std::io;
+
 use memmap2::MmapMut;
 
 /// Bytes of weights.
@@ -10,52 +12,38 @@ const SCALES: usize = WEIGHTS / 16;
 /// Memory filled with harmless values.
 #[derive(Debug)]
 pub struct Memory {
-    weights: Vec8,
-    scales: Vec8,
+    weights: MmapMut,
+    scales: MmapMut,
 }
 
-/// Bytes on huge pages, or on the heap where the system refuses to map any.
-#[derive(Debug)]
-enum Vec8 {
-    Mapped(MmapMut),
-    Heap(Vec<u8>),
+/// Memory that could not be had.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the system refuses the {} MiB of memory that measuring takes: {source}; raise the limit of address \
+     space (ulimit -v), or free some",
+    (WEIGHTS + SCALES) >> 20
+)]
+pub struct MemoryError {
+    source: io::Error,
 }
 
-impl Vec8 {
-    fn zeroed(len: usize) -> Vec8 {
-        match MmapMut::map_anon(len) {
-            Ok(map) => {
-                // Only a wish: without it everything works, a little slower.
-                #[cfg(target_os = "linux")]
-                let _ = map.advise(memmap2::Advice::HugePage);
-                Vec8::Mapped(map)
-            }
-            Err(_) => Vec8::Heap(vec![0; len]),
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Vec8::Mapped(map) => map,
-            Vec8::Heap(bytes) => bytes,
-        }
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        match self {
-            Vec8::Mapped(map) => map,
-            Vec8::Heap(bytes) => bytes,
-        }
-    }
+fn zeroed(len: usize) -> Result<MmapMut, MemoryError> {
+    let map = MmapMut::map_anon(len).map_err(|source| MemoryError { source })?;
+    // Only a wish: without it everything works, a little slower.
+    #[cfg(target_os = "linux")]
+    let _ = map.advise(memmap2::Advice::HugePage);
+    Ok(map)
 }
 
 impl Memory {
-    /// Allocates and fills it, about a tenth of a second.
-    #[allow(clippy::new_without_default)] // Nothing this large should come by default.
-    pub fn new() -> Memory {
-        let (mut weights, mut scales) = (Vec8::zeroed(WEIGHTS), Vec8::zeroed(SCALES));
+    /// Maps and fills it, about a tenth of a second.
+    ///
+    /// # Errors
+    /// When the system refuses it.
+    pub fn new() -> Result<Memory, MemoryError> {
+        let (mut weights, mut scales) = (zeroed(WEIGHTS)?, zeroed(SCALES)?);
         let mut state = 1u64;
-        for eight in weights.bytes_mut().chunks_exact_mut(8) {
+        for eight in weights.chunks_exact_mut(8) {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             // As floats and as bf16 these are between 2^-8 and 1 in size: nothing is subnormal or
             // overflows. Nibbles and bytes take many values.
@@ -63,18 +51,18 @@ impl Memory {
             eight.copy_from_slice(&bits.to_le_bytes());
         }
         // As exponents 2^-4, as halves a little above 1.
-        scales.bytes_mut().fill(123);
-        scales.bytes_mut().as_chunks_mut::<2>().0.iter_mut().for_each(|half| half[1] = 122);
-        Memory { weights, scales }
+        scales.fill(123);
+        scales.as_chunks_mut::<2>().0.iter_mut().for_each(|half| half[1] = 122);
+        Ok(Memory { weights, scales })
     }
 
     /// The weights.
     pub fn weights(&self) -> &[u8] {
-        self.weights.bytes()
+        &self.weights
     }
 
     /// Scales for any format.
     pub fn scales(&self) -> &[u8] {
-        self.scales.bytes()
+        &self.scales
     }
 }

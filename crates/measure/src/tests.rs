@@ -29,7 +29,10 @@ fn what_cannot_be_measured_is_refused_at_once() {
     let refused = |change: fn(&mut Options)| {
         let mut options = Options::default();
         change(&mut options);
-        kernels(&options, &mut |_| panic!("measured")).unwrap_err()
+        match kernels(&options, &mut |_| panic!("measured")) {
+            Err(KernelsError::Options(error)) => error,
+            other => panic!("{other:?}"),
+        }
     };
     assert_eq!(refused(|o| o.rows = vec![1, 0]), OptionsError::Rows { found: 0 });
     assert_eq!(refused(|o| o.rows = vec![usize::MAX]), OptionsError::Rows { found: usize::MAX });

@@ -9,6 +9,7 @@ mod gc;
 mod help;
 mod inspect;
 mod interrupt;
+mod limits;
 mod memory;
 mod model;
 mod plan;

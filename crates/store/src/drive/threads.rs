@@ -1,7 +1,7 @@
 //! A drive whose chunks are read by threads, each with one positional read at a time.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 
 use super::Landing;
@@ -56,22 +56,31 @@ pub(super) enum Way {
     Buffered,
 }
 
-/// Starts `count` threads, or as many as the system grants if that is at least one.
+/// Starts `count` threads, or as many as the system grants if that is at least one, and returns once they run:
+/// what a starting thread allocates, and the addresses that the allocator sets aside for it, are then behind them.
 pub(super) fn start(
     shared: &Arc<Shared>,
     way: Way,
     count: usize,
 ) -> io::Result<Vec<JoinHandle<()>>> {
     let mut threads = Vec::with_capacity(count);
+    let (up, ups) = mpsc::channel();
     for number in 0..count.max(1) {
-        let shared = Arc::clone(shared);
+        let (shared, up) = (Arc::clone(shared), up.clone());
         let builder = thread::Builder::new().name(format!("drive-{number}"));
-        match builder.spawn(move || work(&shared, way)) {
+        let run = move || {
+            let _ = up.send(());
+            drop(up);
+            work(&shared, way);
+        };
+        match builder.spawn(run) {
             Ok(thread) => threads.push(thread),
             Err(error) if threads.is_empty() => return Err(error),
             Err(_) => break,
         }
     }
+    drop(up);
+    ups.iter().for_each(drop);
     Ok(threads)
 }
 

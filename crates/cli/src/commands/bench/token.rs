@@ -90,7 +90,7 @@ fn rounds(
     session: &mut Session<'_>,
     line: &mut ProgressLine,
 ) -> Result<Vec<Round>, Failure> {
-    let (memory, every_core) = (Memory::new(), Arc::new(Pool::new(Pool::default_threads())));
+    let (memory, every_core) = (Memory::new()?, Arc::new(Pool::new(Pool::default_threads())));
     let isa = Isa::new(engine.isa()).map_err(EngineError::from)?;
     let mut moments =
         Moments::new(&memory, &every_core, (isa, engine.threads()), spine_rows(engine.recipe()));

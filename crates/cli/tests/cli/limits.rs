@@ -1,0 +1,62 @@
+//! Under limits of the system a command works or is refused in one line. It is never ended by a signal.
+#![cfg(target_os = "linux")] // Elsewhere the shell cannot limit addresses.
+
+use std::process::Command;
+
+use crate::program::{Ran, command, ran};
+
+/// Runs the program where a shell has set a limit.
+fn within(limit: &str, args: &[&str]) -> Ran {
+    let deltafin = command();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit {limit}; exec \"$0\" \"$@\"")]).arg(deltafin.get_program());
+    for (name, value) in deltafin.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    ran(shell.args(args).output().expect("runs"))
+}
+
+const RUN: [&str; 7] =
+    ["run", "--model", "demo", "--prompt", "The capital of France is", "--max-new", "3"];
+
+#[test]
+fn too_few_addresses_are_refused_and_end_nothing() {
+    let run = |kib: u32, threads| {
+        within(&format!("-v {kib}"), &[&RUN[..], &["--threads", threads]].concat())
+    };
+    let mut refused = Vec::new();
+    for (kib, threads) in [(110_000, "2"), (300_000, "2"), (300_000, "64"), (600_000, "64")] {
+        let run = run(kib, threads);
+        match run.code {
+            Some(0) => assert_eq!(run.out, " Paris.\n", "{run:?}"),
+            _ => refused.push(run.refusal()),
+        }
+    }
+    assert!(!refused.is_empty());
+    for line in refused {
+        assert!(line.contains("--memory") || line.contains("--threads"), "{line}");
+    }
+    assert_eq!(run(4 << 20, "2").ok(), " Paris.\n");
+}
+
+#[test]
+fn a_measurement_without_memory_is_refused() {
+    let args = ["bench", "kernels", "--kernel", "f32", "--rows", "1", "--seconds", "1"];
+    let line = within("-v 200000", &args).refusal();
+    assert!(line.contains("memory that measuring takes") && line.contains("ulimit -v"), "{line}");
+}
+
+/// A record that may not grow is a write that fails.
+#[test]
+fn a_limit_of_file_sizes_is_a_fault() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.json");
+    let path = path.to_str().expect("UTF-8");
+    let run = within("-f 0", &[&RUN[..], &["--trace", path]].concat());
+    assert_eq!((run.code, run.out.as_str()), (Some(1), " Paris.\n"), "{run:?}");
+    assert!(run.said().starts_with(&format!("deltafin: cannot write {path}: ")), "{run:?}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+}

@@ -1,0 +1,33 @@
+//! Room for what is allocated when everything else stands.
+//!
+//! **Promise.** Threads and the areas for reads do not take the addresses that a sequence and a pass will want:
+//! those are held until the former are there, or refused while that can still be said. A process may be allowed fewer
+//! addresses (`ulimit -v`) than it has memory for. Each thread takes some for its stack, and the allocator sixty times as
+//! many for each thread, nearly all never touched. Whoever comes last finds none, and an allocation that fails ends
+//! the process.
+
+use crate::EngineError;
+use deltafin_budget::{Limits, Plan};
+
+/// For everything small. More than what the allocator would keep for itself once it is given back.
+const SPARE_BYTES: u64 = 33 << 20;
+
+/// Addresses that nobody else gets. None is ever touched, so they cost no memory.
+#[derive(Debug)]
+pub(crate) struct Room(#[allow(dead_code)] Vec<u8>); // held, not read
+
+impl Room {
+    /// Holds what the plan has for one sequence, for snapshots and for the buffers of a pass.
+    ///
+    /// # Errors
+    /// When there are not as many addresses.
+    pub(crate) fn hold(plan: &Plan, threads: usize) -> Result<Room, EngineError> {
+        let wanted = plan.state.saturating_add(plan.snapshots).saturating_add(plan.workspace);
+        let wanted = wanted.saturating_add(SPARE_BYTES);
+        let refused = || EngineError::Room { wanted, left: Limits::read().address, threads };
+        let mut held = Vec::new();
+        held.try_reserve_exact(usize::try_from(wanted).map_err(|_| refused())?)
+            .map_err(|_| refused())?;
+        Ok(Room(held))
+    }
+}
