@@ -107,6 +107,16 @@ fn replaceable(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
+/// Whether two names would be of one file.
+pub(crate) fn is_same(a: &Path, b: &Path) -> Result<bool, Failure> {
+    let place = |path: &Path| {
+        let target = target(path)?;
+        let folder = fs::canonicalize(folder_of(&target)).map_err(|e| cannot_write(path, &e))?;
+        Ok::<_, Failure>((folder, target.file_name().map(ToOwned::to_owned)))
+    };
+    Ok(place(a)? == place(b)?)
+}
+
 /// The folder that a name is in.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))

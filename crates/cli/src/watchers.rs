@@ -33,7 +33,13 @@ struct Recorded<O> {
 
 /// Refuses names that cannot be had: that should not cost a wait.
 pub(crate) fn check(asked: &Watched) -> Result<(), Failure> {
-    files(asked).try_for_each(|file| new_file::target(file).map(|_| ()))
+    files(asked).try_for_each(|file| new_file::target(file).map(|_| ()))?;
+    match (&asked.trace, &asked.routes) {
+        (Some(trace), Some(routes)) if new_file::is_same(trace, routes)? => Err(Failure::new(
+            format!("{}: --trace and --route-trace need a file each", routes.display()),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses names among the files of the model that is watched, in these folders.

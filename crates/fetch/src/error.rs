@@ -22,6 +22,12 @@ pub enum FetchError {
     #[error("{}: {reason}; remove it, or use the program that wrote it", path.display())]
     Record { path: PathBuf, reason: String },
     #[error(
+        "{}: nothing was installed here by setup, so no digests are known; \
+         'deltafin setup --source SOURCE --model DIR' holds its files against those of a source",
+        path.display()
+    )]
+    NotInstalled { path: PathBuf },
+    #[error(
         "{}: {} MB are needed, there is room for {} MB; make room, or give a folder on another drive with --model",
         path.display(), needed.div_ceil(1_000_000), free / 1_000_000
     )]

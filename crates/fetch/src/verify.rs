@@ -57,12 +57,7 @@ pub fn verify(
     watch: &dyn Watch,
     stop: &AtomicBool,
 ) -> Result<Verified, FetchError> {
-    let nothing = || {
-        FetchError::Record {
-        path: dir.to_owned(),
-        reason: "nothing was installed here by setup, so no digests are known; 'deltafin setup --source SOURCE --model DIR' holds its files against those of a source".to_owned(),
-    }
-    };
+    let nothing = || FetchError::NotInstalled { path: dir.to_owned() };
     let record = folder::record(dir)?.ok_or_else(nothing)?;
     let files = &record.listing.files;
     let mut found = Verified { files: files.len(), ..Verified::default() };

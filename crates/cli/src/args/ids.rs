@@ -60,6 +60,9 @@ fn some_ids(text: &str, name: &str) -> Result<Vec<u32>, Failure> {
 /// that is how `tokenize` prints ids. A comma may end a line or the list; two with nothing between
 /// them are refused, for an id may have been lost there.
 pub(crate) fn parse_list(text: &str) -> Result<Vec<u32>, String> {
+    if text.starts_with('\u{feff}') {
+        return Err("it begins with a byte order mark: save it as UTF-8 without one".to_owned());
+    }
     let trimmed = text.trim();
     let inner = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let list = inner.unwrap_or(trimmed).trim();
@@ -124,6 +127,12 @@ mod tests {
             assert!(parse_list(text).is_err(), "{text}");
         }
         assert!(parse_list("7,x").is_err_and(|e| e.contains("'x' (number 2")));
+    }
+
+    /// It cannot be seen in a message.
+    #[test]
+    fn a_byte_order_mark_is_named() {
+        assert!(parse_list("\u{feff}1,2").is_err_and(|e| e.contains("byte order mark")));
     }
 
     #[test]

@@ -49,7 +49,8 @@ fn is_finished(dir: &Path) -> bool {
 
 /// Looks at what setup installed; at any other folder as opening it does.
 fn look(dir: &Path, asked: &Verify, stop: &AtomicBool) -> Result<Verified, Failure> {
-    if !fetch::is_installed(dir) && !asked.is_deep && !asked.repairs {
+    let is_shallow = !asked.is_deep && !asked.repairs;
+    if !fetch::is_installed(dir) && (is_shallow || !dir.is_dir()) {
         let checkpoint = deltafin_store::open_dir(dir)?;
         return Ok(Verified { files: checkpoint.store.shards().len(), ..Verified::default() });
     }

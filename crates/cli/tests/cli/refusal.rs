@@ -72,6 +72,10 @@ fn a_model_that_is_none_is_refused() {
     assert!(line.contains(empty) && line.contains("config.json"), "{line}");
     let line = deltafin(&["run", "--model", "/no/such", "--prompt", "x"]).refusal();
     assert!(line.contains("/no/such"), "{line}");
+    for more in [&[][..], &["--deep"], &["--repair"]] {
+        let line = deltafin(&[&["verify", "/no/such"], more].concat()).refusal();
+        assert!(line.contains("/no/such: no such folder"), "{line}");
+    }
     let line = deltafin(&["tokenize", "--model", empty, "x"]).refusal();
     assert!(line.contains("tiktoken.model"), "{line}");
     let line = deltafin(&["tokenize", "--tokenizer", "/no/such", "x"]).refusal();

@@ -160,4 +160,15 @@ fn files_that_cannot_be_had_are_refused_before_anything_is_loaded() {
     }
     let both = ["run", "--model", "demo", "--prompt", "a", "--trace", "x", "--route-trace", "x"];
     assert!(deltafin(&both).usage().contains("a file each"));
+    let (plain, roundabout) = (
+        format!("{at}/x"),
+        format!(
+            "{at}/../{}/x",
+            folder.path().file_name().and_then(|name| name.to_str()).expect("a name")
+        ),
+    );
+    let both = ["--trace", &plain, "--route-trace", &roundabout];
+    let args = ["run", "--model", "demo", "--prompt", "a"];
+    let line = deltafin(&[&args[..], &both].concat()).refusal();
+    assert!(line.contains(&roundabout) && line.contains("a file each"), "{line}");
 }
