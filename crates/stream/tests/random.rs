@@ -168,6 +168,26 @@ fn what_was_used_most_is_pinned_and_stays() {
     assert_eq!(second.counters().decode.misses, misses);
 }
 
+/// Otherwise the next token would wait for a slot for ever.
+#[test]
+fn memory_given_back_is_not_what_the_pinned_leave_to_a_layer() {
+    let checkpoint = open("k3-micro");
+    let layout = Layout { expert_slots: 20, ..Layout::everything(checkpoint.spec()) };
+    let (catalog, store) = (Arc::clone(&checkpoint.catalog), Arc::clone(&checkpoint.store));
+    let stream = Stream::open(catalog, store, layout, IoMode::Auto).unwrap();
+    let ids: Vec<ExpertId> = checkpoint.spec().moe.expert_ids().collect();
+    let use_some = |layer: u32, ids: &[ExpertId]| {
+        let mut used = 0;
+        stream.begin(1, false);
+        stream.take(LayerId::new(layer), ids, &mut |_, _| used += 1).unwrap();
+        assert_eq!(used, ids.len());
+    };
+    use_some(1, &ids);
+    assert_eq!(stream.pin(100), 12);
+    assert_eq!(stream.shrink(0), 20, "12 are pinned, and twice top-k are a layer's");
+    (2..5).for_each(|layer| use_some(layer, &ids));
+}
+
 /// A store whose reads wait until it is opened.
 struct Gate {
     inner: Arc<dyn Store>,
