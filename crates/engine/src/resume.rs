@@ -5,7 +5,7 @@
 
 use crate::Session;
 use deltafin_model::Weights;
-use deltafin_snapshot::Mark;
+use deltafin_snapshot::{Mark, STRIDE};
 
 impl<W: Weights> Session<'_, W> {
     /// Prepares for a sequence that begins with `ids`: goes on from the longest prefix whose state is at
@@ -47,6 +47,13 @@ impl<W: Weights> Session<'_, W> {
         let whole = [self.ids.as_slice(), ids].concat();
         self.marks = snapshots.reserve(&whole, self.ids.len(), &self.marks);
         self.marks.iter().for_each(|mark| self.state.mark(mark.position));
+    }
+
+    /// Every few thousand positions of a long reply the state is kept, as it is in a long prompt.
+    pub(crate) fn keep_stride(&mut self) {
+        if !self.ids.is_empty() && self.ids.len().is_multiple_of(STRIDE) {
+            self.engine.snapshots().keep(&self.ids, &self.state, false);
+        }
     }
 
     /// Keeps the copies that a pass has made.

@@ -150,7 +150,9 @@ impl<'e, W: Weights> Session<'e, W> {
             ControlFlow::Continue(())
         });
         let run = self.pass(&[id], true, &mut watch).and_then(|()| self.last_logits());
-        self.settle(run).map(|_| ())
+        self.settle(run)?;
+        self.keep_stride();
+        Ok(())
     }
 
     /// The most likely next id, the lowest of equals; `None` for an empty session.

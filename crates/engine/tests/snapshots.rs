@@ -377,3 +377,33 @@ fn the_bits_of_a_state_belong_to_the_version_of_the_format() {
         assert_eq!((bytes[7], digest.as_str()), (1, "1745b60c0fd191e2"), "{isa:?}");
     }
 }
+
+/// A client may cut a long reply, or change its end.
+#[test]
+fn a_long_reply_is_gone_on_from_in_its_middle() {
+    const STRIDE: usize = 4096;
+    let context = NonZeroUsize::new(STRIDE + 64);
+    let engine = |snapshots| {
+        let options = EngineOptions { context, chunk: None, ..options(snapshots) };
+        Engine::open(open("k3-micro"), options).unwrap()
+    };
+    let mut ids = prompt(5, STRIDE - 8);
+    let kept = engine(roomy());
+    let mut session = kept.session();
+    session.prefill(&ids, &mut |_| ControlFlow::Continue(())).unwrap();
+    for _ in 0..12 {
+        let id = session.greedy().unwrap();
+        session.advance(id).unwrap();
+        ids.push(id);
+    }
+    // Cut, and gone on from in another way.
+    ids.truncate(STRIDE + 2);
+    ids.push(ids[0] + 1);
+    let told = |session: &mut Session<'_>, reused: usize| {
+        session.prefill(&ids[reused..], &mut |_| ControlFlow::Continue(())).unwrap();
+        session.logits().iter().map(|logit| logit.to_bits()).collect::<Vec<_>>()
+    };
+    assert_eq!(session.reuse(&ids), STRIDE);
+    let continued = told(&mut session, STRIDE);
+    assert!(continued == told(&mut engine(SnapshotMemory::None).session(), 0));
+}

@@ -1,7 +1,7 @@
 //! Snapshots on a drive.
 //!
-//! **Promise.** The folder's snapshots never exceed their budget by more than what another program is
-//! writing at the moment. A file appears whole or not at all. Any number of programs may share the folder: names say
+//! **Promise.** The folder's snapshots never exceed their budget, and never leave less than a gibibyte free on their
+//! drive, by more than what another program is writing at the moment. A file appears whole or not at all. Any number of programs may share the folder: names say
 //! what is inside, files are replaced by nobody, and one that vanishes was no longer needed.
 //!
 //! The time of a file's last change says when it was last used.
@@ -16,12 +16,14 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Files at a time; the least recently used go first.
 const FILES_MAX: usize = 256;
+/// Bytes that stay free on the drive, which is somebody else's, too.
+const LEFT_FREE: u64 = 1 << 30;
 /// An unfinished file that nobody wrote to for so long was left behind.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 /// Values of latent cache that are read at a time: they are nobody's budget.
@@ -48,6 +50,10 @@ pub(crate) struct Folder {
     note: Note,
     /// Files that were refused: they may be there still, where they could not be removed.
     refused: Mutex<HashSet<String>>,
+    /// Bytes that are free on a folder's drive.
+    free_bytes: fn(&Path) -> io::Result<u64>,
+    /// There was no room the last time, which was told.
+    is_short: AtomicBool,
 }
 
 /// A snapshot that is there, by its name.
@@ -65,7 +71,15 @@ struct Listed {
 
 impl Folder {
     pub(crate) fn new(options: FolderOptions, origin: Origin, shape: Shape, note: Note) -> Folder {
-        Folder { options, origin, shape, note, refused: Mutex::default() }
+        Folder {
+            options,
+            origin,
+            shape,
+            note,
+            refused: Mutex::default(),
+            free_bytes,
+            is_short: AtomicBool::new(false),
+        }
     }
 
     /// The snapshots whose tokens `ids` begin with, some of `ids` being left, the longest first.
@@ -161,7 +175,11 @@ impl Folder {
         }
         let name = Names::new(self.origin, self.shape, &ids).of(ids.len());
         DirBuilder::new().recursive(true).mode(0o700).create(&self.options.path)?;
-        self.make_room(bytes)?;
+        if !self.make_room(bytes)? {
+            self.tell_short();
+            return Ok(());
+        }
+        self.is_short.store(false, Ordering::Relaxed);
         let unfinished = self.options.path.join(unfinished(&name));
         let written = self
             .write(&unfinished, snapshot, ids.len())
@@ -186,23 +204,42 @@ impl Folder {
         file.sync_data()
     }
 
-    /// Removes what was used least recently until so many bytes more fit.
-    fn make_room(&self, bytes: u64) -> io::Result<()> {
+    /// Said once, until there is room again: each reply would say it.
+    fn tell_short(&self) {
+        if !self.is_short.swap(true, Ordering::Relaxed) {
+            let path = self.options.path.display();
+            (self.note)(&format!(
+                "no snapshots are written to {path} for now: less than {} MiB would be left free on that drive; \
+                 make room there, or choose another folder",
+                LEFT_FREE >> 20
+            ));
+        }
+    }
+
+    /// Removes what was used least recently until so many bytes more fit; false, and nothing is removed, where
+    /// all of it would not be enough.
+    fn make_room(&self, bytes: u64) -> io::Result<bool> {
         let mut files = self.list()?;
         files.sort_by_key(|file| file.used);
-        let mut total: u64 = files.iter().map(|file| file.bytes).fold(bytes, u64::saturating_add);
+        let ours: u64 = files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
+        let free = (self.free_bytes)(&self.options.path)?;
+        let most = ours.saturating_add(free).saturating_sub(LEFT_FREE).min(self.options.bytes);
+        if bytes > most {
+            return Ok(false);
+        }
+        let mut total = ours.saturating_add(bytes);
         let mut count = files.len();
         let now = SystemTime::now();
         for file in files {
             let age = now.duration_since(file.used).unwrap_or_default();
-            let too_much = total > self.options.bytes || count >= FILES_MAX;
+            let too_much = total > most || count >= FILES_MAX;
             let goes = if file.is_unfinished { age > LEFT_BEHIND } else { too_much };
             if goes && (fs::remove_file(&file.path).is_ok() || !file.path.exists()) {
                 total -= file.bytes;
                 count -= 1;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn list(&self) -> io::Result<Vec<Listed>> {
@@ -226,6 +263,11 @@ impl Folder {
         }
         Ok(files)
     }
+}
+
+fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let drive = rustix::fs::statvfs(folder)?;
+    Ok(drive.f_bavail.saturating_mul(drive.f_frsize))
 }
 
 /// A name that no other writer has.

@@ -230,3 +230,35 @@ fn nobody_else_may_read_what_was_said() {
     let file = fs::read_dir(&path).unwrap().next().unwrap().unwrap().path();
     assert_eq!(mode(&file), 0o600);
 }
+
+#[test]
+fn a_drive_is_never_filled() {
+    let (spec, dir) = (spec(), tempfile::tempdir().unwrap());
+    let mut place = place(dir.path(), u64::MAX);
+    let each = place.folder.shape.file_bytes(100).unwrap();
+    assert!(each < 1 << 20);
+    place.folder.save(&snapshot(&spec, &ids(1, 100)));
+    used_at(&place, &ids(1, 100), 1);
+    // Room for the new one and what stays free, only if the old one goes.
+    place.folder.free_bytes = |_| Ok(LEFT_FREE + 1);
+    place.folder.save(&snapshot(&spec, &ids(2, 100)));
+    assert_eq!((place.lens(&ids(1, 200)), place.lens(&ids(2, 200))), (vec![], vec![100]));
+    place.quiet();
+    // Room for nothing: what is there stays, and one line is enough.
+    place.folder.free_bytes = |_| Ok(1 << 10);
+    for seed in 3..6 {
+        place.folder.save(&snapshot(&spec, &ids(seed, 100)));
+        assert!(place.lens(&ids(seed, 200)).is_empty());
+    }
+    assert_eq!(place.lens(&ids(2, 200)), [100]);
+    let lines = std::mem::take(&mut *place.lines.lock().unwrap());
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert!(line.contains("1024 MiB") && line.contains("make room"), "{line}");
+    // Until there was room, and there is none again.
+    place.folder.free_bytes = |_| Ok(u64::MAX);
+    place.folder.save(&snapshot(&spec, &ids(3, 100)));
+    assert_eq!(place.lens(&ids(3, 200)), [100]);
+    place.folder.free_bytes = |_| Ok(0);
+    place.folder.save(&snapshot(&spec, &ids(4, 100)));
+    assert_eq!(place.lines.lock().unwrap().len(), 1);
+}
