@@ -23,7 +23,7 @@ pub use deltafin_kernels::IsaKind;
 pub use deltafin_model::{Observer, Part, Silent, Tap};
 pub use deltafin_snapshot::{FolderOptions, Mark, Writes};
 pub use deltafin_spec::{LayerId, ModelSpec};
-pub use deltafin_store::drive::IoMode;
+pub use deltafin_store::drive::{DriveReport, IoMode};
 pub use deltafin_stream::{Counters, Layout, Phase, Prefetch, Stream, StreamError, Use};
 pub use division::Division;
 pub use engine::Engine;

@@ -6,6 +6,7 @@
 //! on a thread of its own; tests script one.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use crate::sink::Sink;
 
@@ -18,17 +19,32 @@ pub struct Facts {
     pub fingerprint: String,
 }
 
-/// What a backend has read and used since it began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a backend has read, used and waited for since it began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Bytes that came from drives.
-    pub read_bytes: u64,
+    /// Where weights are read from.
+    pub drives: Vec<DriveUse>,
     /// Experts that were in memory when they were asked for.
     pub expert_hits: u64,
     /// Experts that a guess was reading when they were asked for.
     pub expert_late: u64,
     /// Experts that had to be read.
     pub expert_misses: u64,
+    /// Time that the model stood still for weights that every token uses.
+    pub spine_wait: Duration,
+    /// Time that the model stood still for experts.
+    pub expert_wait: Duration,
+}
+
+/// What was read from one drive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DriveUse {
+    /// A folder on it, or `memory` where there is none.
+    pub name: String,
+    /// Bytes that came from it.
+    pub read_bytes: u64,
+    /// Time with at least one read in flight.
+    pub busy: Duration,
 }
 
 /// Something that generates.

@@ -5,16 +5,19 @@ use std::fmt;
 use std::io;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use deltafin_engine::{
-    Engine, EngineError, Finish, Limits, Listener, Mark, Outcome, Progress, Session, generate,
+    DriveReport, Engine, EngineError, Finish, Limits, Listener, Mark, Outcome, Progress, Session,
+    Use, generate,
 };
 use deltafin_text::chat::{Places, Turns};
 
-use crate::backend::{Backend, End, Facts, Flow, Job, Moved};
+use crate::backend::{Backend, DriveUse, End, Facts, Flow, Job, Moved};
 use crate::sink::Sink;
 
 /// An engine that answers jobs one after the other. Each goes on from the longest prefix of its prompt
@@ -62,13 +65,16 @@ impl Backend for EngineBackend {
     fn moved(&self) -> Option<Moved> {
         let stream = self.engine.weights().stream();
         let counters = stream.counters();
-        let landed = stream.report().drives.into_iter().flat_map(|drive| drive.landed);
         let both = [counters.prefill, counters.decode];
+        let sum = |count: fn(&Use) -> u64| both.iter().map(count).sum();
+        let wait = |of: fn(&Use) -> Duration| both.iter().map(of).sum();
         Some(Moved {
-            read_bytes: landed.map(|traffic| traffic.bytes).sum(),
-            expert_hits: both.iter().map(|phase| phase.hits).sum(),
-            expert_late: both.iter().map(|phase| phase.late).sum(),
-            expert_misses: both.iter().map(|phase| phase.misses).sum(),
+            drives: stream.report().drives.iter().map(drive_use).collect(),
+            expert_hits: sum(|phase| phase.hits),
+            expert_late: sum(|phase| phase.late),
+            expert_misses: sum(|phase| phase.misses),
+            spine_wait: wait(|phase| phase.spine_wait),
+            expert_wait: wait(|phase| phase.expert_wait),
         })
     }
 
@@ -76,6 +82,16 @@ impl Backend for EngineBackend {
         // One job at a time, so there is room. A job that cannot be given is dropped, which
         // tells its listener that the engine has stopped.
         let _ = self.jobs.try_send(job);
+    }
+}
+
+fn drive_use(drive: &DriveReport) -> DriveUse {
+    // Bytes that are in memory already are read under a shard's bare name.
+    let folder = Path::new(&drive.file).parent().filter(|folder| *folder != Path::new(""));
+    DriveUse {
+        name: folder.map_or_else(|| "memory".to_owned(), |folder| folder.display().to_string()),
+        read_bytes: drive.landed.iter().map(|traffic| traffic.bytes).sum(),
+        busy: drive.busy,
     }
 }
 

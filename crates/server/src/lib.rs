@@ -34,7 +34,7 @@ mod settings;
 mod sink;
 mod steering;
 
-pub use backend::{Backend, End, Facts, Flow, Job, Moved};
+pub use backend::{Backend, DriveUse, End, Facts, Flow, Job, Moved};
 pub use engine::EngineBackend;
 pub use log::Entry;
 pub use server::Server;

@@ -1,6 +1,8 @@
 //! Counters in Prometheus' text form. Only what is counted is told: no name stands for a zero
 //! that nobody measured.
 
+mod moved;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,7 +96,7 @@ impl Prefill {
 }
 
 /// What changes up and down and is known elsewhere.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Gauges {
     pub(crate) up: bool,
     pub(crate) busy: bool,
@@ -136,7 +138,7 @@ impl Metrics {
         ] {
             value(name, "counter", help, counter.get(), &mut out);
         }
-        moved.into_iter().for_each(|moved| write_moved(moved, &mut out));
+        moved.iter().for_each(|moved| moved::write(moved, &mut out));
         for (name, help, histogram) in [
             ("deltafin_request_seconds", "Generations, waiting included", &self.request_seconds),
             ("deltafin_token_seconds", "From one token to the next", &self.token_seconds),
@@ -163,18 +165,6 @@ impl Metrics {
         for (reason, count) in &*self.cancelled.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = writeln!(out, "deltafin_cancelled_total{{reason=\"{reason}\"}} {count}");
         }
-    }
-}
-
-fn write_moved(moved: Moved, out: &mut String) {
-    let Moved { read_bytes, expert_hits, expert_late, expert_misses } = moved;
-    for (name, help, count) in [
-        ("deltafin_read_bytes_total", "Bytes read from drives", read_bytes),
-        ("deltafin_expert_hits_total", "Experts found in memory", expert_hits),
-        ("deltafin_expert_late_total", "Experts that a guess was reading", expert_late),
-        ("deltafin_expert_misses_total", "Experts that had to be read", expert_misses),
-    ] {
-        value(name, "counter", help, count, out);
     }
 }
 
