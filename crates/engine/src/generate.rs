@@ -68,6 +68,12 @@ pub trait Listener {
     fn choose(&mut self, logits: &[f32]) -> u32 {
         most_likely(logits).unwrap_or_default()
     }
+
+    /// Ids that come next whatever the logits will be, if that is known after the last one: they are told
+    /// one by one, but take one pass together. No stop id is among them.
+    fn forced(&mut self) -> Vec<u32> {
+        Vec::new()
+    }
 }
 
 /// The index of the largest of `logits`, the lowest of equals; `None` if there are none.
@@ -82,7 +88,7 @@ pub fn most_likely(logits: &[f32]) -> Option<u32> {
 }
 
 /// Takes in `prompt` and generates, greedily unless the listener chooses. The session afterwards holds the prompt and every new id
-/// but the last, whose pass nobody needed.
+/// but the last ones, whose pass nobody needed.
 pub fn generate<W: Weights>(
     session: &mut Session<'_, W>,
     prompt: &[u32],
@@ -128,8 +134,26 @@ fn decode<W: Weights>(
         if listener.id(id).is_break() {
             return Ok(Finish::Cancelled);
         }
-        if stats.new_ids < most {
+        if stats.new_ids == most {
+            break;
+        }
+        let forced = listener.forced();
+        for &id in &forced {
+            stats.new_ids += 1;
+            if listener.id(id).is_break() {
+                return Ok(Finish::Cancelled);
+            }
+            if stats.new_ids == most {
+                return Ok(Finish::Length);
+            }
+        }
+        if forced.is_empty() {
             session.advance_telling(id, &mut |layer, layers| listener.advance(layer, layers))?;
+        } else {
+            session.prefill(&[&[id], &forced[..]].concat(), &mut |progress| {
+                listener.advance(progress.layer, progress.layers);
+                ControlFlow::Continue(())
+            })?;
         }
     }
     Ok(Finish::Length)

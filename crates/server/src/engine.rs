@@ -165,6 +165,10 @@ impl Listener for Live<'_> {
     fn choose(&mut self, logits: &[f32]) -> u32 {
         self.sink.choose(logits)
     }
+
+    fn forced(&mut self) -> Vec<u32> {
+        self.sink.forced()
+    }
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

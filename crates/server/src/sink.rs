@@ -124,6 +124,12 @@ impl Sink {
         self.steering.choose(logits, &self.reader)
     }
 
+    /// Ids that come next whatever the logits will be. May be asked for after an id, and then has to be told one by
+    /// one, as if they had been chosen.
+    pub fn forced(&mut self) -> Vec<u32> {
+        self.steering.forced(&self.reader)
+    }
+
     /// A new id, not a stop id.
     pub fn id(&mut self, id: u32) -> Flow {
         if let Some(fault) = self.steering.fault() {

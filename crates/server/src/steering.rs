@@ -8,6 +8,9 @@ use crate::control::Control;
 use crate::guide::Guide;
 use crate::reader::Reader;
 
+/// Ids that are told without a pass between them: whoever leaves is noticed after each pass.
+const FORCED_MAX: usize = 32;
+
 /// Decides about the ids of one reply.
 #[derive(Debug)]
 pub(crate) struct Steering {
@@ -62,6 +65,36 @@ impl Steering {
             self.chooser.dictate(&reader.end_of_reasoning()[1..]);
         }
         Ok(id)
+    }
+
+    /// Ids that come next whatever the logits will be. Where probabilities are told, none is known beforehand.
+    pub(crate) fn forced(&mut self, reader: &Reader) -> Vec<u32> {
+        if !self.chooser.is_blind() {
+            return Vec::new();
+        }
+        let mut ids = self.chooser.take_dictated();
+        if reader.is_thinking() {
+            return ids;
+        }
+        while let Some(guide) = &mut self.guide
+            && ids.len() < FORCED_MAX
+        {
+            match guide
+                .only()
+                .and_then(|only| only.map(|id| guide.take(id).map(|()| id)).transpose())
+            {
+                Ok(Some(id)) => {
+                    self.chooser.force();
+                    ids.push(id);
+                }
+                Ok(None) => break,
+                Err(fault) => {
+                    self.fault = Some(fault);
+                    break;
+                }
+            }
+        }
+        ids
     }
 
     /// Tells those who may steer where the reply stands.

@@ -44,6 +44,22 @@ impl Chooser {
         id
     }
 
+    /// This id is the only one that may come, and is counted as chosen.
+    pub(crate) fn force(&mut self) {
+        self.position += 1;
+    }
+
+    /// The ids that come whatever the logits say; they count as chosen.
+    pub(crate) fn take_dictated(&mut self) -> Vec<u32> {
+        self.position += self.dictated.len() as u64;
+        self.dictated.drain(..).collect()
+    }
+
+    /// Whether ids may come whose logits nobody has seen.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.alternatives.is_none()
+    }
+
     /// The next ids are these, whatever the logits say.
     pub(crate) fn dictate(&mut self, ids: &[u32]) {
         self.dictated.extend(ids);

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use deltafin_text::Tokenizer;
 use llguidance::Matcher;
+use llguidance::toktrie::SimpleVob;
 
 pub(crate) use form::{Calls, Form, Said, Tool};
 pub(crate) use vocabulary::Vocabulary;
@@ -32,6 +33,8 @@ pub(crate) use vocabulary::Vocabulary;
 pub(crate) struct Guide {
     vocabulary: Arc<Vocabulary>,
     matcher: Matcher,
+    /// What may come next, where that was looked at already.
+    mask: Option<SimpleVob>,
     /// Kept for its memory.
     allowed: Vec<f32>,
 }
@@ -69,7 +72,7 @@ impl Guide {
                 .map_err(|error| fault(format!("no thread to read it on: {error}")))?;
             thread.join().unwrap_or_else(|_| Err(fault("reading it failed".to_owned())))
         })?;
-        Ok(Guide { vocabulary, matcher, allowed: Vec::new() })
+        Ok(Guide { vocabulary, matcher, mask: None, allowed: Vec::new() })
     }
 
     /// The logits of what may come next in the reasoning: text, or the marker that begins its closing tag.
@@ -95,11 +98,37 @@ impl Guide {
     /// # Errors
     /// When there is nothing that may, or the form has become too complex to follow.
     pub(crate) fn answer(&mut self, logits: &[f32]) -> Result<&[f32], String> {
-        let mask = self.matcher.compute_mask_or_eos().map_err(|error| vocabulary::words(&error))?;
+        let mask = self.mask()?;
         self.allowed.clear();
         self.allowed.resize(logits.len(), f32::NEG_INFINITY);
         mask.iter_set_entries(|id| copy(logits, &mut self.allowed, id));
+        self.mask = Some(mask);
         possible(&self.allowed)
+    }
+
+    /// The id that must come next, where there is but one and it does not end the reply.
+    ///
+    /// `llguidance` has a way to spell out all bytes that must come, but the model may write the same bytes in other
+    /// ids, and those are its own choice.
+    ///
+    /// # Errors
+    /// When the form has become too complex to follow.
+    pub(crate) fn only(&mut self) -> Result<Option<u32>, String> {
+        if self.matcher.is_stopped() {
+            return Ok(None);
+        }
+        let mask = self.mask()?;
+        let only = (mask.num_set() == 1).then(|| mask.first_bit_set()).flatten();
+        self.mask = Some(mask);
+        let is_open = !self.matcher.is_accepting().map_err(|error| vocabulary::words(&error))?;
+        Ok(only.filter(|_| is_open).map(|id| id as u32))
+    }
+
+    fn mask(&mut self) -> Result<SimpleVob, String> {
+        match self.mask.take() {
+            Some(mask) => Ok(mask),
+            None => self.matcher.compute_mask_or_eos().map_err(|error| vocabulary::words(&error)),
+        }
     }
 
     /// This id was chosen after the reasoning.
@@ -107,6 +136,7 @@ impl Guide {
     /// # Errors
     /// When the form has become too complex to follow.
     pub(crate) fn take(&mut self, id: u32) -> Result<(), String> {
+        self.mask = None;
         if self.matcher.is_stopped() {
             return Ok(());
         }

@@ -389,6 +389,33 @@ fn schemas() -> Vec<Value> {
     ]
 }
 
+/// What must come is what the model would have to choose, and it is never the end.
+#[test]
+fn the_only_id_is_the_one_that_would_be_chosen() {
+    let tools = schemas().into_iter().map(|schema| tool("t", schema)).take(1).collect();
+    let (mut forced, mut free) = (0, 0);
+    for (form, seed) in [(json_form(schemas()[1].clone()), 1), (call_form(tools), 2)] {
+        let mut guide = guide(&form).unwrap();
+        let mut logits = Vec::new();
+        for step in 0..200 {
+            noise(seed, step, tokenizer(), &mut logits);
+            let only = guide.only().unwrap();
+            let allowed = guide.answer(&logits).unwrap();
+            let possible = allowed.iter().filter(|logit| **logit > f32::NEG_INFINITY).count();
+            let id = most_likely(allowed).unwrap();
+            let is_end = tokenizer().stop_ids().contains(&id);
+            assert_eq!(only, (possible == 1 && !is_end).then_some(id));
+            forced += usize::from(only.is_some());
+            free += usize::from(only.is_none());
+            if is_end {
+                break;
+            }
+            guide.take(id).unwrap();
+        }
+    }
+    assert!(forced > 5 && free > 5, "{forced} {free}");
+}
+
 #[test]
 fn whatever_the_model_wants_comes_out_as_the_schema_says() {
     for schema in schemas() {

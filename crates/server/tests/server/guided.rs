@@ -1,5 +1,7 @@
 //! Replies that must keep to a form, from an engine that wants anything but.
 
+use std::sync::atomic::Ordering;
+
 use deltafin_server::Settings;
 use serde_json::{Value, json};
 
@@ -176,4 +178,35 @@ fn reasoning_cannot_be_left_for_anything_else() {
         let reply = chat(rig.at, json!({ "thinking": true, "response_format": format() })).json();
         assert_is_a_thing(content(&reply));
     }
+}
+
+/// Passes are saved, and not a letter is another one; where probabilities are told, each id is looked at.
+#[test]
+fn what_must_come_is_said_at_once_and_is_the_same() {
+    let settings = || Settings { allow_sampling: true, ..quick() };
+    let mut passed_over = 0;
+    for seed in 0..4 {
+        let patient = start_wide(settings(), &[Act::Noise(seed)], ROOM);
+        let hasty = start_wide(settings(), &[Act::Hasty, Act::Noise(seed)], ROOM);
+        for body in [
+            json!({ "response_format": format() }),
+            json!({ "tools": tools(), "tool_choice": "required", "parallel_tool_calls": false }),
+            json!({ "tools": tools(), "tool_choice": "required", "max_tokens": 40 }),
+            json!({ "thinking": true, "max_reasoning_tokens": 2, "max_tokens": 60 }),
+            json!({ "thinking": true, "max_reasoning_tokens": 3, "response_format": format() }),
+            json!({ "response_format": format(), "temperature": 2, "seed": 5 }),
+        ] {
+            let told = [&patient, &hasty].map(|rig| {
+                let mut choice = chat(rig.at, body.clone()).json();
+                let calls = &mut choice["choices"][0]["message"]["tool_calls"];
+                calls.as_array_mut().into_iter().flatten().for_each(|call| call["id"] = json!(0));
+                (choice["choices"].clone(), choice["usage"].clone())
+            });
+            assert_eq!(told[0], told[1], "{seed}: {body}");
+        }
+        passed_over += hasty.log.forced.swap(0, Ordering::SeqCst);
+        chat(hasty.at, json!({ "response_format": format(), "logprobs": true })).json();
+        assert_eq!(hasty.log.forced.load(Ordering::SeqCst), 0);
+    }
+    assert!(passed_over > 50, "{passed_over}");
 }

@@ -22,6 +22,8 @@ pub(crate) enum Act {
     Wait(u64),
     /// Wants nothing in particular, until it has reached a stop id.
     Noise(u64),
+    /// From the beginning, says what must come without being asked to choose it.
+    Hasty,
     /// Says `a` every so many milliseconds, for ever.
     Forever(u64),
     /// Fails.
@@ -37,6 +39,8 @@ pub(crate) enum Act {
 pub(crate) struct Log {
     pub(crate) jobs: AtomicUsize,
     pub(crate) ids: AtomicUsize,
+    /// Those of them that had to come.
+    pub(crate) forced: AtomicUsize,
     pub(crate) busy: AtomicBool,
     pub(crate) broken_off: AtomicBool,
     /// The last prompt.
@@ -147,6 +151,7 @@ fn play(job: Job, acts: &[Act], log: &Log) {
     sink.begin(0);
     let mut said = 0;
     let stops = tokenizer.stop_ids();
+    let is_hasty = acts.iter().any(|act| matches!(act, Act::Hasty));
     let mut choose = |sink: &mut deltafin_server::Sink, logits: &dyn Fn(usize) -> Vec<f32>| {
         if said == max_new {
             return Some(End::Length);
@@ -157,7 +162,17 @@ fn play(job: Job, acts: &[Act], log: &Log) {
         if stops.contains(&id) {
             return Some(End::Stop(id));
         }
-        let flow = sink.id(id);
+        let mut flow = sink.id(id);
+        let forced = if is_hasty && flow.is_continue() { sink.forced() } else { Vec::new() };
+        for id in forced {
+            if said == max_new || flow.is_break() {
+                break;
+            }
+            said += 1;
+            log.ids.fetch_add(1, Ordering::SeqCst);
+            log.forced.fetch_add(1, Ordering::SeqCst);
+            flow = sink.id(id);
+        }
         log.broken_off.fetch_or(flow.is_break(), Ordering::SeqCst);
         flow.is_break().then_some(End::Cancelled)
     };
@@ -176,6 +191,7 @@ fn play(job: Job, acts: &[Act], log: &Log) {
                     break Some(end);
                 }
             },
+            Act::Hasty => None,
             Act::Say(text) => say(&mut choose, &mut sink, &tokenizer.encode_markup(text)),
             Act::Id(id) => say(&mut choose, &mut sink, &[*id]),
             Act::Wait(ms) => {
