@@ -38,5 +38,5 @@ pub use backend::{Backend, DriveUse, End, Facts, Flow, Job, Moved};
 pub use engine::EngineBackend;
 pub use log::Entry;
 pub use server::Server;
-pub use settings::Settings;
+pub use settings::{ReasoningField, Settings};
 pub use sink::Sink;

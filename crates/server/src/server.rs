@@ -25,8 +25,6 @@ use crate::settings::Settings;
 const CONNECTIONS_MAX: usize = 256;
 /// Threads that may read and tokenize long requests at a time.
 const BLOCKING_THREADS: usize = 4;
-/// An idle connection, or one that does not finish its headers, is closed after this.
-const HEADER_LIMIT: Duration = Duration::from_secs(75);
 /// Bytes of a request's headers.
 const HEADER_BYTES: usize = 64 << 10;
 /// What broken-off connections have to hear of it.
@@ -134,7 +132,7 @@ async fn converse(app: &App, router: Router, stream: TcpStream) {
     let mut phase = app.phase.subscribe();
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_LIMIT)
+        .header_read_timeout(app.settings.head_limit)
         .max_buf_size(HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);

@@ -1,6 +1,7 @@
 //! `serve`: answer over HTTP.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -8,6 +9,7 @@ use deltafin_server::Settings;
 
 use super::Usage;
 use super::engine::EngineArgs;
+use super::replies::ReplyArgs;
 use super::size::{Count, Positive};
 use super::snapshots::{SnapshotArgs, SnapshotDisk};
 
@@ -37,6 +39,10 @@ pub(crate) struct ServeArgs {
     )]
     api_keys: Vec<String>,
 
+    /// File with keys of the same kind, one on each line
+    #[arg(long, value_name = "FILE")]
+    api_key_file: Option<PathBuf>,
+
     /// Another name that clients may use for the model; may be repeated
     #[arg(long = "alias", value_name = "NAME")]
     aliases: Vec<String>,
@@ -47,6 +53,9 @@ pub(crate) struct ServeArgs {
     /// gives none of them is still answered so; the same seed gives the same text on every machine.
     #[arg(long)]
     allow_sampling: bool,
+
+    #[command(flatten)]
+    replies: ReplyArgs,
 
     /// Requests that may wait while one is answered; further ones get 429
     #[arg(long, value_name = "N", default_value = "4")]
@@ -103,6 +112,8 @@ pub(crate) struct Serve {
     pub(crate) address: SocketAddr,
     /// How to answer; the model's name is for the command to fill in.
     pub(crate) settings: Settings,
+    /// Where more keys stand, one on each line.
+    pub(crate) api_key_file: Option<PathBuf>,
     /// The log is for machines.
     pub(crate) log_json: bool,
     /// What outlasts it.
@@ -112,7 +123,7 @@ pub(crate) struct Serve {
 }
 
 /// A key that no client could send would lock everybody out, and an empty one nobody.
-fn key(typed: &str) -> Result<String, String> {
+pub(crate) fn key(typed: &str) -> Result<String, String> {
     match !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_graphic()) {
         true => Ok(typed.to_owned()),
         false => Err("a key is visible ASCII characters without blanks".to_owned()),
@@ -137,11 +148,12 @@ impl ServeArgs {
             default_max_tokens: self.default_max_tokens.map(|count| count.0.get()),
             ping_interval: Duration::from_secs(self.ping_interval.into()),
             shutdown_grace: Duration::from_secs(self.shutdown_grace.into()),
-            ..Settings::default()
+            ..self.replies.over(Settings::default())
         };
         let address = SocketAddr::new(self.host, self.port);
         let log_json = self.log_format == LogFormat::Json;
         let engine = self.engine.with_snapshots(self.snapshots.memory());
-        Ok(Serve { address, settings, log_json, snapshots: self.snapshots.disk(), engine })
+        let (api_key_file, snapshots) = (self.api_key_file, self.snapshots.disk());
+        Ok(Serve { address, settings, api_key_file, log_json, snapshots, engine })
     }
 }

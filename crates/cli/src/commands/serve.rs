@@ -14,8 +14,9 @@ use deltafin_server::{EngineBackend, Entry, Server};
 use deltafin_text::Tokenizer;
 use deltafin_text::chat::Turns;
 
-use crate::args::{EngineArgs, Given, Serve, SnapshotDisk};
+use crate::args::{EngineArgs, Given, Serve, SnapshotDisk, key};
 use crate::failure::Failure;
+use crate::input::file_text;
 use crate::interrupt::Interrupts;
 use crate::load::{self, Loaded};
 use crate::model_choice::{self, Model};
@@ -26,9 +27,12 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Does it.
 pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
-    let Serve { address, mut settings, log_json, snapshots, engine } = serve;
+    let Serve { address, mut settings, api_key_file, log_json, snapshots, engine } = serve;
     if log_json {
         terminal::say_in_json();
+    }
+    if let Some(file) = &api_key_file {
+        settings.api_keys.extend(keys_in(file)?);
     }
     let interrupts = Interrupts::install()?.and_terminations()?;
     // First of all: a port that is taken should not cost the minutes that weights take.
@@ -62,6 +66,20 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     server.shut_down();
     conversations::finish(writes.as_ref());
     Ok(())
+}
+
+/// The keys of a file. One without any would let everybody in.
+fn keys_in(file: &Path) -> Result<Vec<String>, Failure> {
+    let told = |reason: &str| Failure::new(format!("--api-key-file {}: {reason}", file.display()));
+    let text = file_text(file)?;
+    let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
+    let keys: Result<Vec<_>, _> = lines
+        .map(|(at, line)| key(line).map_err(|reason| told(&format!("line {}: {reason}", at + 1))))
+        .collect();
+    keys.and_then(|keys| match keys.is_empty() {
+        true => Err(told("it has no key: write one on a line")),
+        false => Ok(keys),
+    })
 }
 
 fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {

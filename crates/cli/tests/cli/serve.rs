@@ -56,6 +56,31 @@ fn what_a_server_has_no_use_for_is_misuse() {
     }
 }
 
+#[test]
+fn keys_may_stand_in_a_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("keys");
+    let path = file.to_str().expect("UTF-8");
+    for (text, words) in [("", "it has no key"), ("one\n\ntwo words\n", "line 3")] {
+        std::fs::write(&file, text).expect("written");
+        let line = deltafin(&["serve", "--model", "demo", "--api-key-file", path]).refusal();
+        assert!(line.contains(path) && line.contains(words), "{line}");
+    }
+    std::fs::write(&file, "one\n\n two \n").expect("written");
+    let (child, address) =
+        serving(&["--api-key-file", path, "--reasoning-field", "none", "--strict"]);
+    assert!(ask(&address, "/v1/models", "").starts_with("HTTP/1.1 401"));
+    let head = format!(
+        "GET /v1/models HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nx-api-key: two\r\n\r\n"
+    );
+    let mut socket = TcpStream::connect(&address).expect("connects");
+    socket.write_all(head.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("UTF-8");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    terminate(child);
+}
+
 /// Every line is an object, whoever writes it.
 #[test]
 fn its_log_can_be_read_by_machines() {

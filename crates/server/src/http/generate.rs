@@ -24,7 +24,7 @@ use crate::guide::{Form, Guide};
 use crate::log::Entry;
 use crate::reader::Reader;
 use crate::request::fields::{Fields, shown};
-use crate::request::{Chance, Chat, Options, chat, completion};
+use crate::request::{Chat, Options, Policy, chat, completion};
 use crate::response::{Head, Shape, stream};
 
 /// Pieces of a response that may wait for the socket.
@@ -104,7 +104,7 @@ pub(super) fn check_model(app: &App, fields: &Fields<'_>) -> Result<(), ApiError
 
 fn prepare_chat(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
     check_model(app, fields)?;
-    let chat = chat::read(fields, chance(app, &fresh_seed(app)))?;
+    let chat = chat::read(fields, policy(app, &fresh_seed(app)))?;
     let thinking = chat.request.thinking;
     prepare(app, model, chat, ("messages", "chatcmpl-"), |head| Shape::chat(head, thinking))
 }
@@ -140,7 +140,7 @@ fn guided(model: &Model, form: &Form) -> Result<Guide, ApiError> {
 fn prepare_completion(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
     check_model(app, fields)?;
     let completion::Completion { prompt, stop, options } =
-        completion::read(fields, chance(app, &fresh_seed(app)))?;
+        completion::read(fields, policy(app, &fresh_seed(app)))?;
     let prompt = model.tokenizer.encode_text(&prompt);
     let max_new = room(model, "prompt", prompt.len(), options.max_new)?;
     let head = head(app, model, "cmpl-", prompt.len(), &options);
@@ -169,8 +169,8 @@ pub(super) fn fresh_seed(app: &App) -> impl Fn() -> u64 + '_ {
     || app.fresh_number() >> 11
 }
 
-pub(super) fn chance<'a>(app: &App, fresh_seed: &'a dyn Fn() -> u64) -> Chance<'a> {
-    app.settings.allow_sampling.then_some(fresh_seed)
+pub(super) fn policy<'a>(app: &'a App, fresh_seed: &'a dyn Fn() -> u64) -> Policy<'a> {
+    Policy { settings: &app.settings, fresh_seed }
 }
 
 /// A conversation's ids.
@@ -214,6 +214,7 @@ fn head(app: &App, model: &Model, prefix: &str, prompt_tokens: usize, options: &
         },
         prompt_tokens,
         include_usage: options.include_usage,
+        ping_chunks: app.settings.ping_chunks,
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::body::Payload;
 use super::generate::{
-    Asked, OPENING_TOKENS, Prepared, chance, fresh_seed, generate, prepare, render,
+    Asked, OPENING_TOKENS, Prepared, fresh_seed, generate, policy, prepare, render,
 };
 use super::small::on_body;
 use super::{ApiError, set};
@@ -32,7 +32,7 @@ pub(super) async fn create(asked: Asked, body: Payload) -> Result<Response, ApiE
 
 /// Agents ask for several models by name, and there is one.
 fn prepare_message(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
-    let chat = anthropic::read(fields, chance(app, &fresh_seed(app)))?;
+    let chat = anthropic::read(fields, policy(app, &fresh_seed(app)))?;
     prepare(app, model, chat, ("messages", "msg_"), Shape::message)
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn count_tokens(
     app: State<Arc<App>>,
     body: Payload,
 ) -> Result<Response, ApiError> {
-    on_body(app.0, body, |model, fields| {
+    on_body(app.0, body, |_, model, fields| {
         let prompt = render(model, "messages", &anthropic::conversation(fields)?.request)?;
         Ok(json!({ "input_tokens": prompt.len().saturating_sub(OPENING_TOKENS) }))
     })

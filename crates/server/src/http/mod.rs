@@ -6,6 +6,7 @@ mod generate;
 mod guard;
 mod messages;
 mod page;
+mod props;
 mod responses;
 mod small;
 
@@ -48,6 +49,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         ("health", "/healthz", read(small::health)),
         ("metrics", "/metrics", read(small::metrics)),
         ("version", "/version", read(small::version)),
+        ("props", "/props", read(props::props)),
+        ("slots", "/slots", read(props::slots)),
     ];
     let mut router = Router::new();
     for (name, path, routes) in endpoints {

@@ -67,11 +67,12 @@ pub(super) async fn tokenize(
     State(app): State<Arc<App>>,
     payload: Payload,
 ) -> Result<Response, ApiError> {
-    on_body(app, payload, |model, fields| {
+    on_body(app, payload, |app, model, fields| {
         let tokens = match fields.string("content")?.or(fields.string("prompt")?) {
             Some(text) => model.tokenizer.encode_text(text),
             None if fields.get("messages").is_some() => {
-                render(model, "messages", &chat::conversation(fields)?.request)?
+                let usual = app.settings.default_effort;
+                render(model, "messages", &chat::conversation(fields, usual)?.request)?
             }
             None => {
                 let message = "give content, prompt or messages";
@@ -88,7 +89,7 @@ pub(super) async fn detokenize(
     State(app): State<Arc<App>>,
     payload: Payload,
 ) -> Result<Response, ApiError> {
-    on_body(app, payload, |model, fields| {
+    on_body(app, payload, |_, model, fields| {
         let tokens = fields
             .array("tokens")?
             .ok_or_else(|| ApiError::missing("tokens", "tokens is missing"))?;
@@ -130,11 +131,11 @@ pub(super) async fn control(
 pub(super) async fn on_body(
     app: Arc<App>,
     Payload(body): Payload,
-    work: fn(&Model, &Fields<'_>) -> Result<Value, ApiError>,
+    work: fn(&App, &Model, &Fields<'_>) -> Result<Value, ApiError>,
 ) -> Result<Response, ApiError> {
     let answer = off_thread(move || {
         let value = parse(&body)?;
-        work(app.model()?, &Fields::of_request(&value)?)
+        work(&app, app.model()?, &Fields::of_request(&value)?)
     })
     .await?;
     Ok(document(StatusCode::OK, &answer))

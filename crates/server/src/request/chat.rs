@@ -1,7 +1,9 @@
 //! A chat request: read, checked, and ready to be rendered.
 
+use deltafin_text::Effort;
+
 use super::common::{
-    ALTERNATIVES_MAX, Chance, ignored, refuse_unsupported, sampling, stops, streaming, token_limit,
+    Policy, alternatives, ignored, refuse_unsupported, sampling, stops, streaming, token_limit,
 };
 use super::conversation::{Chat, Conversation, Format, Tools};
 use super::effort::Thinking;
@@ -10,26 +12,12 @@ use super::tools::{self, Names};
 use super::{Options, messages};
 use crate::http::ApiError;
 
-/// Members that mean something, or are checked. All others are named as ignored.
+/// Members that mean something, or are checked, besides those that every dialect has.
 const KNOWN: &[&str] = &[
-    "model",
     "messages",
     "max_completion_tokens",
     "max_tokens",
-    "stream",
     "stream_options",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "typical_p",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "logit_bias",
-    "repetition_penalty",
-    "n",
-    "best_of",
     "stop",
     "reasoning_effort",
     "thinking",
@@ -48,9 +36,9 @@ const KNOWN: &[&str] = &[
 ];
 
 /// Reads everything but the model's name, which the caller knows.
-pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Chat, ApiError> {
+pub(crate) fn read(fields: &Fields<'_>, policy: Policy<'_>) -> Result<Chat, ApiError> {
     refuse_unsupported(fields)?;
-    let sampling = sampling(fields, by_chance)?;
+    let sampling = sampling(fields, policy)?;
     let (stream, include_usage) = streaming(fields)?;
     let max_new =
         token_limit(fields, "max_completion_tokens")?.or(token_limit(fields, "max_tokens")?);
@@ -62,15 +50,19 @@ pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Chat, A
         sampling,
         logprobs: logprobs(fields)?,
         reasoning_limit: reasoning_limit(fields)?,
-        ignored: ignored(fields, KNOWN),
+        ignored: ignored(fields, KNOWN, policy)?,
         mapped_effort: None,
     };
-    Ok(conversation(fields)?.ask(stops(fields, "stop")?, parallel, options))
+    let conversation = conversation(fields, policy.settings.default_effort)?;
+    Ok(conversation.ask(stops(fields, "stop")?, parallel, options))
 }
 
-/// Reads what is rendered.
-pub(crate) fn conversation(fields: &Fields<'_>) -> Result<Conversation, ApiError> {
-    let thinking = Thinking::read(fields)?;
+/// Reads what is rendered. Thinks as `usual` where nothing is said about it.
+pub(crate) fn conversation(
+    fields: &Fields<'_>,
+    usual: Option<Effort>,
+) -> Result<Conversation, ApiError> {
+    let thinking = Thinking::read(fields, usual)?;
     let mut names = Names::default();
     let rendered = names.declare(fields.array("tools")?.unwrap_or_default(), "tools")?;
     let messages = messages::read(fields, &mut names)?;
@@ -84,12 +76,7 @@ pub(crate) fn conversation(fields: &Fields<'_>) -> Result<Conversation, ApiError
 
 /// How many alternatives are told beside each token, if any are.
 fn logprobs(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
-    let top = fields.integer("top_logprobs")?;
-    let top = usize::try_from(top.unwrap_or(0)).ok().filter(|top| *top <= ALTERNATIVES_MAX);
-    let top = top.ok_or_else(|| {
-        let message = format!("top_logprobs must be between 0 and {ALTERNATIVES_MAX}");
-        ApiError::value("top_logprobs", message)
-    })?;
+    let top = alternatives(fields, "top_logprobs")?.unwrap_or(0);
     match fields.boolean("logprobs")?.unwrap_or(false) {
         true => Ok(Some(top)),
         false if top > 0 => {

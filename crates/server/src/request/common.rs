@@ -2,32 +2,58 @@
 
 use serde_json::Value;
 
-use super::fields::{Fields, wrong_type};
+use super::fields::{Fields, shown, wrong_type};
 use crate::choice::Sampling;
 use crate::http::ApiError;
+use crate::settings::Settings;
+
+/// Members that mean something, or are checked, in every dialect.
+const KNOWN_EVERYWHERE: &[&str] = &[
+    "model",
+    "stream",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "typical_p",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "repetition_penalty",
+    "n",
+    "best_of",
+];
 
 /// Sequences that may end an answer.
 const STOPS_MAX: usize = 16;
 
 /// Alternatives that are told beside a token.
-pub(crate) const ALTERNATIVES_MAX: usize = 20;
+const ALTERNATIVES_MAX: usize = 20;
 
-/// Seeds for requests that give none, where ids by chance are allowed at all.
-pub(crate) type Chance<'a> = Option<&'a dyn Fn() -> u64>;
+/// What the server was told about all requests.
+#[derive(Clone, Copy)]
+pub(crate) struct Policy<'a> {
+    pub(crate) settings: &'a Settings,
+    /// Seeds for requests that give none.
+    pub(crate) fresh_seed: &'a dyn Fn() -> u64,
+}
 
 /// How ids are drawn. Where chance is not allowed, its settings are only checked, so that a mistake
 /// is still noticed. A request that gives none of them, or a temperature of 0, wants the most likely ids.
 pub(crate) fn sampling(
     fields: &Fields<'_>,
-    by_chance: Chance<'_>,
+    policy: Policy<'_>,
 ) -> Result<Option<Sampling>, ApiError> {
-    check_neutral(fields)?;
+    check_neutral(fields, policy.settings.lenient)?;
     let temperature = within(fields, "temperature", 0.0, 2.0)?;
     let top_p = within(fields, "top_p", 0.0, 1.0)?;
     let (min_p, top_k) = (fields.number("min_p")?, fields.integer("top_k")?);
     let seed = fields.integer("seed")?;
     fields.number("typical_p")?;
-    let Some(fresh_seed) = by_chance else { return Ok(None) };
+    if !policy.settings.allow_sampling {
+        return Ok(None);
+    }
     within(fields, "min_p", 0.0, 1.0)?;
     let narrowed = top_p.is_some() || min_p.is_some() || top_k.is_some();
     let temperature = temperature.unwrap_or(if narrowed { 1.0 } else { 0.0 });
@@ -40,22 +66,22 @@ pub(crate) fn sampling(
         top_k: top_k.and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
         top_p: top_p.unwrap_or(1.0),
         min_p: min_p.unwrap_or(0.0),
-        seed: seed.map_or_else(fresh_seed, |seed| seed as u64),
+        seed: seed.map_or_else(policy.fresh_seed, |seed| seed as u64),
     }))
 }
 
-/// What would change the model's choice in ways that are not offered.
-fn check_neutral(fields: &Fields<'_>) -> Result<(), ApiError> {
+/// What would change the model's choice in ways that are not offered. Types are checked even where it is let pass.
+fn check_neutral(fields: &Fields<'_>, lenient: bool) -> Result<(), ApiError> {
     for (name, neutral) in
         [("presence_penalty", 0.0), ("frequency_penalty", 0.0), ("repetition_penalty", 1.0)]
     {
-        if fields.number(name)?.is_some_and(|given| given != neutral) {
+        if fields.number(name)?.is_some_and(|given| given != neutral) && !lenient {
             return Err(not_greedy(name, &neutral.to_string()));
         }
     }
     if let Some(bias) = fields.get("logit_bias") {
         let bias = bias.as_object().ok_or_else(|| wrong_type("logit_bias", "an object", bias))?;
-        if !bias.is_empty() {
+        if !bias.is_empty() && !lenient {
             return Err(not_greedy("logit_bias", "{}"));
         }
     }
@@ -112,6 +138,18 @@ pub(crate) fn token_limit(fields: &Fields<'_>, name: &str) -> Result<Option<usiz
     }
 }
 
+/// How many alternatives are wanted beside a token; nothing where this member does not say.
+pub(crate) fn alternatives(fields: &Fields<'_>, name: &str) -> Result<Option<usize>, ApiError> {
+    match fields.integer(name)?.map(usize::try_from) {
+        None => Ok(None),
+        Some(Ok(count @ 0..=ALTERNATIVES_MAX)) => Ok(Some(count)),
+        Some(_) => {
+            let message = format!("{name} must be between 0 and {ALTERNATIVES_MAX}");
+            Err(ApiError::value(name, message))
+        }
+    }
+}
+
 /// `stream`, and whether a last chunk tells usage.
 pub(crate) fn streaming(fields: &Fields<'_>) -> Result<(bool, bool), ApiError> {
     let stream = fields.boolean("stream")?.unwrap_or(false);
@@ -144,8 +182,23 @@ pub(crate) fn refuse_unsupported(fields: &Fields<'_>) -> Result<(), ApiError> {
     }
 }
 
-/// The names of members that change nothing here.
-pub(crate) fn ignored(fields: &Fields<'_>, known: &[&str]) -> Vec<String> {
-    let unknown = fields.names().filter(|name| !known.contains(name));
-    unknown.map(str::to_owned).collect()
+/// The names of members that change nothing here: neither known everywhere nor to this dialect.
+///
+/// # Errors
+/// For the first of them, where nothing may be ignored.
+pub(crate) fn ignored(
+    fields: &Fields<'_>,
+    known: &[&str],
+    policy: Policy<'_>,
+) -> Result<Vec<String>, ApiError> {
+    let is_known = |name: &&str| KNOWN_EVERYWHERE.contains(name) || known.contains(name);
+    let unknown: Vec<_> =
+        fields.names().filter(|name| !is_known(name)).map(str::to_owned).collect();
+    match unknown.first().filter(|_| policy.settings.strict) {
+        Some(name) => {
+            let name = shown(name);
+            Err(ApiError::unsupported(&name, format!("{name} means nothing here: leave it out")))
+        }
+        None => Ok(unknown),
+    }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Options;
 use super::common::{
-    ALTERNATIVES_MAX, Chance, ignored, refuse_unsupported, sampling, stops, streaming, token_limit,
+    Policy, alternatives, ignored, refuse_unsupported, sampling, stops, streaming, token_limit,
 };
 use super::fields::{Fields, wrong_type};
 use crate::http::ApiError;
@@ -12,30 +12,9 @@ use crate::http::ApiError;
 /// What the interface says when nothing is said.
 const DEFAULT_MAX_NEW: usize = 16;
 
-const KNOWN: &[&str] = &[
-    "model",
-    "prompt",
-    "max_tokens",
-    "stream",
-    "stream_options",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "typical_p",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "logit_bias",
-    "repetition_penalty",
-    "n",
-    "best_of",
-    "stop",
-    "echo",
-    "suffix",
-    "logprobs",
-    "deltafin",
-];
+/// Members that mean something, or are checked, besides those that every dialect has.
+const KNOWN: &[&str] =
+    &["prompt", "max_tokens", "stream_options", "stop", "echo", "suffix", "logprobs", "deltafin"];
 
 /// What a completion asks for.
 #[derive(Debug)]
@@ -46,9 +25,9 @@ pub(crate) struct Completion {
 }
 
 /// Reads everything but the model's name.
-pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Completion, ApiError> {
+pub(crate) fn read(fields: &Fields<'_>, policy: Policy<'_>) -> Result<Completion, ApiError> {
     refuse_unsupported(fields)?;
-    let sampling = sampling(fields, by_chance)?;
+    let sampling = sampling(fields, policy)?;
     if fields.boolean("echo")?.unwrap_or(false) {
         return Err(ApiError::unsupported("echo", "echo is not supported: send false"));
     }
@@ -62,24 +41,12 @@ pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Complet
         include_usage,
         max_new: Some(token_limit(fields, "max_tokens")?.unwrap_or(DEFAULT_MAX_NEW)),
         sampling,
-        logprobs: logprobs(fields)?,
+        logprobs: alternatives(fields, "logprobs")?,
         reasoning_limit: None,
-        ignored: ignored(fields, KNOWN),
+        ignored: ignored(fields, KNOWN, policy)?,
         mapped_effort: None,
     };
     Ok(Completion { prompt: prompt(fields)?, stop: stops(fields, "stop")?, options })
-}
-
-/// How many alternatives are told beside each token, if any are.
-fn logprobs(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
-    match fields.integer("logprobs")?.map(usize::try_from) {
-        None => Ok(None),
-        Some(Ok(count @ 0..=ALTERNATIVES_MAX)) => Ok(Some(count)),
-        Some(_) => {
-            let message = format!("logprobs must be between 0 and {ALTERNATIVES_MAX}");
-            Err(ApiError::value("logprobs", message))
-        }
-    }
 }
 
 fn prompt(fields: &Fields<'_>) -> Result<String, ApiError> {

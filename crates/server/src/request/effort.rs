@@ -28,8 +28,8 @@ enum Word {
 }
 
 impl Thinking {
-    /// Reads all the places.
-    pub(crate) fn read(fields: &Fields<'_>) -> Result<Thinking, ApiError> {
+    /// Reads all the places; where none of them says anything, it is as `usual`.
+    pub(crate) fn read(fields: &Fields<'_>, usual: Option<Effort>) -> Result<Thinking, ApiError> {
         let places = [
             thinking(fields)?,
             effort_in(Some(fields), "reasoning_effort")?,
@@ -50,7 +50,10 @@ impl Thinking {
             )),
             (Some(false), _) | (_, Some(Word::Off)) => Ok(Thinking { effort: None, mapped: false }),
             (_, Some(Word::Level(effort, mapped))) => Ok(Thinking { effort: Some(effort), mapped }),
-            (_, None) => Ok(Thinking { effort: Some(Effort::default()), mapped: false }),
+            (Some(true), None) => {
+                Ok(Thinking { effort: Some(usual.unwrap_or_default()), mapped: false })
+            }
+            (None, None) => Ok(Thinking { effort: usual, mapped: false }),
         }
     }
 }

@@ -13,7 +13,7 @@ mod messages;
 pub(crate) mod responses;
 mod tools;
 
-pub(crate) use common::Chance;
+pub(crate) use common::Policy;
 pub(crate) use conversation::Chat;
 use deltafin_text::Effort;
 

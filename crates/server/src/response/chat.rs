@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::{finish_word, logprobs};
 use crate::app::App;
+use crate::settings::ReasoningField;
 use crate::sink::{Piece, Summary};
 
-/// The whole message. Reasoning goes under both names that clients know, and under none when
+/// The whole message. Reasoning goes under the names that clients know, and under none when
 /// thinking is off.
 pub(super) fn choice(app: &App, summary: &Summary, thinking: bool) -> Value {
     let answer = &summary.answer;
@@ -23,8 +24,9 @@ pub(super) fn choice(app: &App, summary: &Summary, thinking: bool) -> Value {
         },
     );
     if thinking {
-        put("reasoning_content", json!(answer.reasoning_content));
-        put("reasoning", json!(answer.reasoning_content));
+        for name in reasoning_names(app) {
+            put(name, json!(answer.reasoning_content));
+        }
     }
     if !answer.tool_calls.is_empty() {
         let calls = answer.tool_calls.iter().map(|call| whole_call(app, call));
@@ -44,6 +46,11 @@ fn whole_call(app: &App, call: &Call) -> Value {
     json!({ "id": app.fresh("call_"), "type": "function", "function": function })
 }
 
+/// A piece that says nothing.
+pub(super) fn silence() -> Value {
+    delta(json!({}))
+}
+
 /// The role, told once.
 pub(super) fn opening() -> Value {
     delta(json!({ "role": "assistant", "content": "" }))
@@ -54,8 +61,9 @@ pub(super) fn opening() -> Value {
 pub(super) fn pieces(app: &App, piece: &Piece) -> Vec<Value> {
     let tokens = &piece.tokens;
     match &piece.delta {
-        Delta::Reasoning(text) => vec![likely(reasoning(text), logprobs::of(tokens, &[]))],
-        Delta::ReasoningEnd => vec![reasoning("")],
+        Delta::Reasoning(_) | Delta::ReasoningEnd if reasoning_names(app).is_empty() => Vec::new(),
+        Delta::Reasoning(text) => vec![likely(reasoning(app, text), logprobs::of(tokens, &[]))],
+        Delta::ReasoningEnd => vec![reasoning(app, "")],
         Delta::Content(text) => {
             vec![likely(delta(json!({ "content": text })), logprobs::of(&[], tokens))]
         }
@@ -84,8 +92,18 @@ pub(super) fn closing(summary: &Summary, usage: &Value) -> Value {
     })
 }
 
-fn reasoning(text: &str) -> Value {
-    delta(json!({ "reasoning_content": text, "reasoning": text }))
+fn reasoning(app: &App, text: &str) -> Value {
+    let members = reasoning_names(app).iter().map(|name| ((*name).to_owned(), json!(text)));
+    delta(Value::Object(members.collect()))
+}
+
+fn reasoning_names(app: &App) -> &'static [&'static str] {
+    match app.settings.reasoning_field {
+        ReasoningField::Both => &["reasoning_content", "reasoning"],
+        ReasoningField::ReasoningContent => &["reasoning_content"],
+        ReasoningField::Reasoning => &["reasoning"],
+        ReasoningField::None => &[],
+    }
 }
 
 fn likely(mut choice: Value, logprobs: Value) -> Value {

@@ -9,12 +9,16 @@ pub(super) fn of(reasoning: &[Likely], content: &[Likely]) -> Value {
     if reasoning.is_empty() && content.is_empty() {
         return Value::Null;
     }
-    let list = |tokens: &[Likely]| tokens.iter().map(token).collect::<Value>();
     let mut logprobs = json!({ "content": list(content), "refusal": null });
     if !reasoning.is_empty() {
         logprobs["reasoning_content"] = list(reasoning);
     }
     logprobs
+}
+
+/// One entry for each token; none where nothing is told.
+pub(super) fn list(tokens: &[Likely]) -> Value {
+    tokens.iter().map(token).collect()
 }
 
 fn token(likely: &Likely) -> Value {

@@ -29,6 +29,8 @@ pub(crate) struct Head {
     pub(crate) fingerprint: String,
     pub(crate) prompt_tokens: usize,
     pub(crate) include_usage: bool,
+    /// Signs of life are chunks as well as comments.
+    pub(crate) ping_chunks: bool,
 }
 
 /// The form of a reply.
@@ -177,7 +179,15 @@ impl Scribe for Shape {
     }
 
     fn sign_of_life(&mut self, status: &str) -> String {
-        format!(": {status}\n\n")
+        let comment = format!(": {status}\n\n");
+        if !self.head.ping_chunks {
+            return comment;
+        }
+        let choice = match self.kind {
+            Kind::Chat { .. } => chat::silence(),
+            _ => text::silence(),
+        };
+        comment + &data(&self.chunk(choice))
     }
 
     fn fault(&mut self, error: &ApiError) -> Vec<String> {

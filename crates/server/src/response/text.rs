@@ -20,6 +20,11 @@ pub(super) fn pieces(piece: &Piece) -> Vec<Value> {
     }
 }
 
+/// A piece that says nothing.
+pub(super) fn silence() -> Value {
+    of("", Value::Null, None)
+}
+
 /// The end of it.
 pub(super) fn closing(summary: &Summary) -> Value {
     of("", Value::Null, Some(finish_word(summary)))

@@ -448,3 +448,48 @@ fn silence_is_broken_by_events() {
     assert!(beats >= 3, "{events:?}");
     assert_eq!(events.last().unwrap()["type"], "response.completed");
 }
+
+/// Asked for by a number, or by name as newer clients do; streamed or whole.
+#[test]
+fn probabilities_stand_beside_the_text() {
+    let rig = start(&[Act::Say("Hé you"), Act::Stop]);
+    let told = |more: Value| respond(rig.at, more).json()["output"][0]["content"][0].clone();
+    let include = json!(["message.output_text.logprobs"]);
+    let off = json!({ "effort": "none" });
+    let three = told(json!({ "reasoning": off, "top_logprobs": 3 }));
+    let tokens = three["logprobs"].as_array().unwrap().clone();
+    let text: Vec<u8> = tokens
+        .iter()
+        .flat_map(|token| token["bytes"].as_array().unwrap().clone())
+        .map(|byte| u8::try_from(byte.as_u64().unwrap()).unwrap())
+        .collect();
+    assert_eq!(String::from_utf8(text).unwrap(), three["text"].as_str().unwrap());
+    for token in &tokens {
+        let top = token["top_logprobs"].as_array().unwrap();
+        assert_eq!((top.len(), &top[0]["logprob"]), (3, &token["logprob"]));
+    }
+    let named = told(json!({ "reasoning": off, "include": include }));
+    assert_eq!(named["logprobs"][0]["top_logprobs"], json!([]));
+    assert_eq!(named["logprobs"][0]["logprob"], tokens[0]["logprob"]);
+    assert_eq!(told(json!({ "reasoning": off }))["logprobs"], json!([]));
+
+    let stream = json!({ "reasoning": off, "top_logprobs": 3, "include": include, "stream": true });
+    let events = events(respond(rig.at, stream));
+    let deltas = events.iter().filter(|event| event["type"] == "response.output_text.delta");
+    let streamed = deltas.flat_map(|event| event["logprobs"].as_array().unwrap().clone());
+    assert_eq!(streamed.collect::<Vec<Value>>(), tokens);
+    let of = |kind: &str| events.iter().find(|event| event["type"] == kind).unwrap();
+    let done = of("response.output_text.done");
+    let part = of("response.content_part.done");
+    let item = of("response.output_item.done");
+    for logprobs in
+        [&done["logprobs"], &part["part"]["logprobs"], &item["item"]["content"][0]["logprobs"]]
+    {
+        assert_eq!(logprobs, &json!(tokens));
+    }
+
+    let response = respond(rig.at, json!({ "include": ["message.output_text.logprobs", "x"] }));
+    assert_eq!(response.header("x-ignored-parameters"), Some("include[1]"));
+    let refusal = respond(rig.at, json!({ "top_logprobs": 21 })).refusal();
+    assert_eq!(refusal, (400, "invalid_value".to_owned(), json!("top_logprobs")));
+}

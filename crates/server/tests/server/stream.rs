@@ -1,10 +1,8 @@
 //! Streams, chunk by chunk.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
-use crate::script::{Act, quick, start, start_wide, start_with};
+use crate::script::{Act, quick, start, start_with};
 use crate::wire::chat;
 
 fn deltas(events: &[Value]) -> Vec<Value> {
@@ -136,19 +134,4 @@ fn a_refused_stream_is_plain_json() {
     let rig = start(&[Act::Stop]);
     let response = chat(rig.at, json!({ "stream": true, "temperature": 3 }));
     assert_eq!(response.refusal(), (400, "invalid_value".to_owned(), json!("temperature")));
-}
-
-/// `cargo test --release -p deltafin-server --test server -- --ignored --nocapture tokens_a_second` prints how fast
-/// tokens come through one connection, the script's own work included.
-#[test]
-#[ignore = "a measurement"]
-#[allow(clippy::print_stderr, reason = "it prints what it measured")]
-fn tokens_a_second() {
-    let rig = start_wide(quick(), &[Act::Forever(0)], 1_000_000);
-    let count = 100_000;
-    let began = Instant::now();
-    let mut stream = chat(rig.at, json!({ "stream": true, "max_tokens": count }));
-    while stream.chunk().is_some() {}
-    let seconds = began.elapsed().as_secs_f64();
-    eprintln!("{:.0} tokens/s", f64::from(count) / seconds);
 }

@@ -8,7 +8,7 @@ mod tools;
 
 use serde_json::json;
 
-use super::common::{Chance, ignored, sampling, stops, token_limit};
+use super::common::{Policy, ignored, sampling, stops, token_limit};
 use super::conversation::{Chat, Conversation, Format, Tools};
 use super::effort::{self, Thinking};
 use super::fields::{Fields, shown};
@@ -16,26 +16,12 @@ use super::tools::Names;
 use super::{Options, fields};
 use crate::http::ApiError;
 
-/// Members that mean something, or are checked. All others are named as ignored.
+/// Members that mean something, or are checked, besides those that every dialect has.
 const KNOWN: &[&str] = &[
-    "model",
     "messages",
     "system",
     "max_tokens",
-    "stream",
     "stop_sequences",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "typical_p",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "logit_bias",
-    "repetition_penalty",
-    "n",
-    "best_of",
     "thinking",
     "output_config",
     "tools",
@@ -43,9 +29,9 @@ const KNOWN: &[&str] = &[
 ];
 
 /// Reads a request for a message.
-pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Chat, ApiError> {
+pub(crate) fn read(fields: &Fields<'_>, policy: Policy<'_>) -> Result<Chat, ApiError> {
     refuse_unsupported(fields)?;
-    let sampling = sampling(fields, by_chance)?;
+    let sampling = sampling(fields, policy)?;
     let max_new = token_limit(fields, "max_tokens")?
         .ok_or_else(|| ApiError::missing("max_tokens", "max_tokens is missing: give a limit"))?;
     let options = Options {
@@ -55,7 +41,7 @@ pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Chat, A
         sampling,
         logprobs: None,
         reasoning_limit: None,
-        ignored: ignored(fields, KNOWN),
+        ignored: ignored(fields, KNOWN, policy)?,
         mapped_effort: None,
     };
     let conversation = conversation(fields)?;

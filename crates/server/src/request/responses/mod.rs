@@ -6,9 +6,10 @@
 mod items;
 mod tools;
 
+use deltafin_text::Effort;
 use serde_json::{Map, Value, json};
 
-use super::common::{Chance, ignored, sampling, stops, streaming, token_limit};
+use super::common::{Policy, alternatives, ignored, sampling, stops, streaming, token_limit};
 use super::conversation::{Chat, Conversation, Format, Tools};
 use super::effort::{self, Thinking};
 use super::fields::Fields;
@@ -16,9 +17,8 @@ use super::tools::Names;
 use super::{Options, tools as chat_tools};
 use crate::http::ApiError;
 
-/// Members that mean something, or are checked. All others are named as ignored.
+/// Members that mean something, or are checked, besides those that every dialect has.
 const KNOWN: &[&str] = &[
-    "model",
     "input",
     "instructions",
     "tools",
@@ -27,25 +27,14 @@ const KNOWN: &[&str] = &[
     "reasoning",
     "max_output_tokens",
     "text",
-    "stream",
     "stream_options",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "typical_p",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "logit_bias",
-    "repetition_penalty",
-    "n",
-    "best_of",
     "stop",
     "previous_response_id",
     "conversation",
     "background",
     "prompt",
+    "top_logprobs",
+    "include",
 ];
 
 /// A chat, and what its response repeats.
@@ -59,35 +48,47 @@ pub(crate) struct Asked {
 }
 
 /// Reads everything but the model's name.
-pub(crate) fn read(fields: &Fields<'_>, by_chance: Chance<'_>) -> Result<Asked, ApiError> {
+pub(crate) fn read(fields: &Fields<'_>, policy: Policy<'_>) -> Result<Asked, ApiError> {
     refuse_unsupported(fields)?;
-    let sampling = sampling(fields, by_chance)?;
+    let sampling = sampling(fields, policy)?;
     let (stream, _) = streaming(fields)?;
     let max_new = token_limit(fields, "max_output_tokens")?;
     let parallel = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
     let mut names = Names::default();
     let declared = tools::declare(fields, &mut names)?;
-    let mut unused = ignored(fields, KNOWN);
-    unused.extend(declared.ignored);
+    let (logprobs, also_ignored) = logprobs(fields)?;
+    let unused = [ignored(fields, KNOWN, policy)?, also_ignored, declared.ignored].concat();
     let choice = tools::choice(fields, &names)?;
     let conversation = Conversation::new(
         items::messages(fields)?,
         Tools { rendered: declared.rendered, names, choice },
         format(fields)?,
-        thinking(fields)?,
+        thinking(fields, policy.settings.default_effort)?,
     );
     let options = Options {
         stream,
         include_usage: true,
         max_new,
         sampling,
-        logprobs: None,
+        logprobs,
         reasoning_limit: None,
         ignored: unused,
         mapped_effort: None,
     };
     let chat = conversation.ask(stops(fields, "stop")?, parallel, options);
     Ok(Asked { chat, repeated: repeated(fields), custom: declared.custom })
+}
+
+/// How many alternatives are told beside each token of the answer, if its probabilities are asked for by either
+/// of two members; and what else `include` asks for, by its place.
+fn logprobs(fields: &Fields<'_>) -> Result<(Option<usize>, Vec<String>), ApiError> {
+    let top = alternatives(fields, "top_logprobs")?;
+    let wanted = fields.array("include")?.unwrap_or_default();
+    let is_logprobs = |one: &Value| one.as_str() == Some("message.output_text.logprobs");
+    let others = wanted.iter().enumerate().filter(|(_, one)| !is_logprobs(one));
+    let others = others.map(|(at, _)| format!("include[{at}]")).collect();
+    let is_included = wanted.iter().any(is_logprobs);
+    Ok((top.or(is_included.then_some(0)), others))
 }
 
 fn refuse_unsupported(fields: &Fields<'_>) -> Result<(), ApiError> {
@@ -107,10 +108,10 @@ fn refuse_unsupported(fields: &Fields<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn thinking(fields: &Fields<'_>) -> Result<Thinking, ApiError> {
+fn thinking(fields: &Fields<'_>, usual: Option<Effort>) -> Result<Thinking, ApiError> {
     let reasoning = fields.object("reasoning")?;
     let asked = reasoning.map(|reasoning| effort::graded(&reasoning, "effort")).transpose()?;
-    Ok(asked.flatten().unwrap_or(Thinking { effort: Some(Default::default()), mapped: false }))
+    Ok(asked.flatten().unwrap_or(Thinking { effort: usual, mapped: false }))
 }
 
 /// `text.format`, as chats say it.
@@ -147,6 +148,7 @@ fn repeated(fields: &Fields<'_>) -> Map<String, Value> {
         ("text", json!({ "format": { "type": "text" } })),
         ("tool_choice", json!("auto")),
         ("tools", json!([])),
+        ("top_logprobs", json!(0)),
         ("top_p", Value::Null),
     ];
     let said = |(name, default): (&str, Value)| {

@@ -39,11 +39,11 @@ impl Kind {
     }
 }
 
-/// An item of text; one that was only begun has no content.
-pub(super) fn text(kind: Kind, id: &str, text: &str, status: Status) -> Value {
+/// An item of text, with the probabilities of its tokens; one that was only begun has no content.
+pub(super) fn text(kind: Kind, id: &str, text: &str, logprobs: Value, status: Status) -> Value {
     let content = match status {
         Status::InProgress => json!([]),
-        _ => json!([part(kind, text)]),
+        _ => json!([part(kind, text, logprobs)]),
     };
     let status = status.word();
     match kind {
@@ -56,12 +56,12 @@ pub(super) fn text(kind: Kind, id: &str, text: &str, status: Status) -> Value {
     }
 }
 
-/// The one part of such an item.
-pub(super) fn part(kind: Kind, text: &str) -> Value {
+/// The one part of such an item. Reasoning has no place for probabilities.
+pub(super) fn part(kind: Kind, text: &str, logprobs: Value) -> Value {
     match kind {
         Kind::Reasoning => json!({ "type": "reasoning_text", "text": text }),
         Kind::Message => {
-            json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
+            json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": logprobs })
         }
     }
 }

@@ -6,7 +6,7 @@ mod stream;
 use deltafin_text::reply::Finish;
 use serde_json::{Map, Value, json};
 
-use super::Head;
+use super::{Head, logprobs};
 use crate::app::App;
 use crate::http::ApiError;
 use crate::sink::Summary;
@@ -28,16 +28,17 @@ impl Frame {
     pub(super) fn whole(&self, app: &App, summary: &Summary) -> Value {
         let answer = &summary.answer;
         let texts = [
-            (items::Kind::Reasoning, &answer.reasoning_content),
-            (items::Kind::Message, &answer.content),
+            (items::Kind::Reasoning, &answer.reasoning_content, &summary.likely.0),
+            (items::Kind::Message, &answer.content, &summary.likely.1),
         ];
-        let said: Vec<_> = texts.into_iter().filter(|(_, text)| !text.is_empty()).collect();
+        let said: Vec<_> = texts.into_iter().filter(|(_, text, _)| !text.is_empty()).collect();
         let last = said.len();
         let mut output: Vec<Value> = Vec::new();
-        for (at, (kind, text)) in said.into_iter().enumerate() {
+        for (at, (kind, text, likely)) in said.into_iter().enumerate() {
             let is_last = at + 1 == last && answer.tool_calls.is_empty();
             let status = if is_last { cut(summary) } else { Status::Completed };
-            output.push(items::text(kind, &app.fresh(kind.prefix()), text, status));
+            let (id, likely) = (app.fresh(kind.prefix()), logprobs::list(likely));
+            output.push(items::text(kind, &id, text, likely, status));
         }
         output.extend(answer.tool_calls.iter().map(|call| {
             items::Call::new(app, call, &self.custom).item(&call.arguments, Status::Completed)

@@ -7,8 +7,9 @@ use super::items::{self, Call, Kind, Status};
 use super::{Frame, cut};
 use crate::app::App;
 use crate::http::ApiError;
+use crate::response::logprobs;
 use crate::response::scribe::{Scribe, named};
-use crate::sink::{Piece, Summary};
+use crate::sink::{Likely, Piece, Summary};
 
 /// A stream of numbered events.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ struct Open {
     kind: Kind,
     id: String,
     text: String,
+    /// Of its tokens, where that is told.
+    logprobs: Vec<Value>,
 }
 
 impl Items {
@@ -65,14 +68,16 @@ impl Items {
         self.event(kind, &of)
     }
 
-    fn text(&mut self, app: &App, kind: Kind, text: &str) -> Vec<String> {
+    fn text(&mut self, app: &App, kind: Kind, text: &str, tokens: &[Likely]) -> Vec<String> {
         let mut events = Vec::new();
         if self.open.as_ref().is_none_or(|open| open.kind != kind) {
             events.extend(self.leave(Status::Completed));
             events.extend(self.enter(kind, app.fresh(kind.prefix())));
         }
         let Some(open) = &mut self.open else { return events };
+        let logprobs = logprobs::list(tokens);
         open.text.push_str(text);
+        open.logprobs.extend(logprobs.as_array().into_iter().flatten().cloned());
         let id = open.id.clone();
         events.push(match kind {
             Kind::Reasoning => self.part(
@@ -83,25 +88,25 @@ impl Items {
             Kind::Message => self.part(
                 "response.output_text.delta",
                 &id,
-                json!({ "content_index": 0, "delta": text, "logprobs": [] }),
+                json!({ "content_index": 0, "delta": text, "logprobs": logprobs }),
             ),
         });
         events
     }
 
     fn enter(&mut self, kind: Kind, id: String) -> Vec<String> {
-        let item = items::text(kind, &id, "", Status::InProgress);
+        let item = items::text(kind, &id, "", json!([]), Status::InProgress);
         let mut events = vec![self.item("response.output_item.added", item)];
         // Clients put text only where a part was announced, reasoning included.
-        let part = json!({ "content_index": 0, "part": items::part(kind, "") });
+        let part = json!({ "content_index": 0, "part": items::part(kind, "", json!([])) });
         events.push(self.part("response.content_part.added", &id, part));
-        self.open = Some(Open { kind, id, text: String::new() });
+        self.open = Some(Open { kind, id, text: String::new(), logprobs: Vec::new() });
         events
     }
 
     /// Ends the item that is open.
     fn leave(&mut self, status: Status) -> Vec<String> {
-        let Some(Open { kind, id, text }) = self.open.take() else { return Vec::new() };
+        let Some(Open { kind, id, text, logprobs }) = self.open.take() else { return Vec::new() };
         let mut events = Vec::new();
         match kind {
             Kind::Reasoning => events.push(self.part(
@@ -110,13 +115,15 @@ impl Items {
                 json!({ "content_index": 0, "text": text }),
             )),
             Kind::Message => {
-                let whole = json!({ "content_index": 0, "text": text, "logprobs": [] });
+                let whole = json!({ "content_index": 0, "text": text, "logprobs": logprobs });
                 events.push(self.part("response.output_text.done", &id, whole));
             }
         }
-        let part = json!({ "content_index": 0, "part": items::part(kind, &text) });
+        let logprobs = Value::Array(logprobs);
+        let part = items::part(kind, &text, logprobs.clone());
+        let part = json!({ "content_index": 0, "part": part });
         events.push(self.part("response.content_part.done", &id, part));
-        events.push(self.finish(items::text(kind, &id, &text, status)));
+        events.push(self.finish(items::text(kind, &id, &text, logprobs, status)));
         events
     }
 
@@ -156,9 +163,9 @@ impl Scribe for Items {
 
     fn piece(&mut self, app: &App, piece: &Piece) -> Vec<String> {
         match &piece.delta {
-            Delta::Reasoning(text) => self.text(app, Kind::Reasoning, text),
+            Delta::Reasoning(text) => self.text(app, Kind::Reasoning, text, &[]),
             Delta::ReasoningEnd => self.leave(Status::Completed),
-            Delta::Content(text) => self.text(app, Kind::Message, text),
+            Delta::Content(text) => self.text(app, Kind::Message, text, &piece.tokens),
             Delta::Call { call, .. } => self.call(app, call),
             Delta::CallBegin { .. } | Delta::CallArguments { .. } | Delta::CallDropped { .. } => {
                 Vec::new()
