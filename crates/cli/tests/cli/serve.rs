@@ -81,6 +81,16 @@ fn keys_may_stand_in_a_file() {
     terminate(child);
 }
 
+/// Found out before the first conversation would be lost.
+#[test]
+fn a_folder_for_conversations_that_cannot_be_made_is_refused() {
+    let args = ["serve", "--model", "demo", "--port", "0", "--snapshot-disk", "64M"];
+    for folder in ["/dev/null", "/dev/null/below"] {
+        let line = deltafin(&[&args[..], &["--snapshot-dir", folder]].concat()).refusal();
+        assert!(line.contains(&format!("--snapshot-dir {folder}: ")), "{line}");
+    }
+}
+
 /// Every line is an object, whoever writes it.
 #[test]
 fn its_log_can_be_read_by_machines() {

@@ -102,6 +102,21 @@ fn a_dumb_terminal_is_sent_text_alone() {
     assert!(on.read_to_end().contains("\x1b[2K"), "others have a line that overwrites itself");
 }
 
+/// Somebody waits for it; a pipe is told nothing.
+#[test]
+fn a_long_prompt_tells_how_far_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ids");
+    std::fs::write(&path, "298 ".repeat(30_000)).expect("written");
+    let args = ["run", "--model", "demo", "--ids", "--max-new", "1", "--prompt-ids"];
+    let mut on = OnTerminal::start(&[&args[..], &[path.to_str().expect("UTF-8")]].concat());
+    let text = on.read_until(" left");
+    let line = text.rsplit("\x1b[2K").next().expect("a line that overwrites itself");
+    assert!(line.starts_with("prompt: tokens ") && line.contains(" of 30000, layer "), "{line:?}");
+    on.child.kill().expect("killed");
+    on.child.wait().expect("ends");
+}
+
 #[test]
 fn what_is_printed_does_not_command_the_terminal() {
     let json = crate::program::deltafin(&["tokenize", "--model", "demo", "a\u{1b}[2Jb"]).ok();

@@ -1,7 +1,7 @@
 //! Where conversations outlast a server.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -37,6 +37,9 @@ pub(super) fn keep(
         );
         return Ok(());
     }
+    if disk.folder.is_some() {
+        make(&path)?;
+    }
     let folder = FolderOptions { path, bytes: disk.bytes };
     Ok(engine.keep_snapshots_in(folder, terminal::say)?)
 }
@@ -49,6 +52,17 @@ pub(super) fn finish(writes: Option<&Writes>) {
             "the last conversation was not written whole within {seconds} s and is lost"
         ));
     }
+}
+
+/// Makes a folder that was asked for. That nothing can be kept there would else be found out when a
+/// conversation should be. Nobody else has business in it.
+fn make(folder: &Path) -> Result<(), Failure> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|e| {
+        Failure::new(format!(
+            "--snapshot-dir {}: {e}; give a folder that can be made and written",
+            folder.display()
+        ))
+    })
 }
 
 /// One per user.
