@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! Paris. The Eiffel Tower is█
-//! token 7: layer 40 of 93, 61.20 GiB read, 1.93 GiB/s, 31 s, about 41 s left
+//! token 7: layer 40/93, 31 s, 41 s left, 61.20 GiB, 1.93 GiB/s
 //! ```
 
 mod screen;

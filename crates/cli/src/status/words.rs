@@ -1,4 +1,4 @@
-//! What the line says.
+//! What the line says: what matters most comes first, and all of it fits into eighty cells.
 
 use std::time::Duration;
 
@@ -15,9 +15,13 @@ pub(super) fn prompt(at: Progress, read: (u64, Duration), waited: Duration) -> S
     let (first, last) = (rows_done + 1, rows_done + rows_running);
     let done = rows_done as f64 + rows_running as f64 * layer as f64 / layers.max(1) as f64;
     format!(
-        "prompt: tokens {first}-{last} of {rows_total}, layer {} of {layers}{}",
+        "prompt: {first}-{last} of {rows_total}, layer {}/{layers}, {}{}",
         layer + 1,
-        so_far(read, waited, done / rows_total.max(1) as f64)
+        match left(waited, done / rows_total.max(1) as f64) {
+            Some(left) => left,
+            None => span(waited.as_secs_f64()),
+        },
+        reads(read)
     )
 }
 
@@ -29,27 +33,25 @@ pub(super) fn token(
     read: (u64, Duration),
     waited: Duration,
 ) -> String {
-    let share = layer as f64 / layers.max(1) as f64;
-    format!("token {number}: layer {} of {layers}{}", layer + 1, so_far(read, waited, share))
+    let left = left(waited, layer as f64 / layers.max(1) as f64);
+    let left = left.map_or_else(String::new, |left| format!(", {left}"));
+    let so_far = span(waited.as_secs_f64());
+    format!("token {number}: layer {}/{layers}, {so_far}{left}{}", layer + 1, reads(read))
 }
 
-/// Bytes, their rate, the time they took and, after a share of the work, what the rest will take.
-fn so_far(read: (u64, Duration), waited: Duration, share: f64) -> String {
-    let seconds = waited.as_secs_f64();
-    let reads = match read {
-        (0, _) => String::new(),
-        (read, time) => {
-            let rate = bytes((read as f64 / time.as_secs_f64().max(1e-3)) as u64);
-            format!(", {} read, {rate}/s", bytes(read))
-        }
-    };
-    let left = match share {
-        share if share >= LEAST_SHARE => {
-            format!(", about {} left", span(seconds * (1.0 - share).max(0.0) / share))
-        }
-        _ => String::new(),
-    };
-    format!("{reads}, {}{left}", span(seconds))
+/// Bytes and their rate, if there were any.
+fn reads((read, time): (u64, Duration)) -> String {
+    if read == 0 {
+        return String::new();
+    }
+    let rate = bytes((read as f64 / time.as_secs_f64().max(1e-3)) as u64);
+    format!(", {}, {rate}/s", bytes(read))
+}
+
+/// What the rest will take, once a share of the work is done.
+fn left(waited: Duration, share: f64) -> Option<String> {
+    let rest = (1.0 - share).max(0.0) / share;
+    (share >= LEAST_SHARE).then(|| format!("{} left", span(waited.as_secs_f64() * rest)))
 }
 
 /// A length of time as somebody who waits reads it.
@@ -71,24 +73,36 @@ mod tests {
             Progress { rows_done: 512, rows_running: 512, rows_total: 2048, layer: 31, layers: 93 };
         assert_eq!(
             prompt(at, (90 << 30, Duration::from_secs(60)), Duration::from_secs(60)),
-            "prompt: tokens 513-1024 of 2048, layer 32 of 93, 90.00 GiB read, 1.50 GiB/s, 60 s, \
-             about 2 min left"
+            "prompt: 513-1024 of 2048, layer 32/93, 2 min left, 90.00 GiB, 1.50 GiB/s"
         );
         let begun = Progress { rows_done: 0, layer: 0, ..at };
         let words = prompt(begun, (0, Duration::ZERO), Duration::from_millis(600));
-        assert_eq!(words, "prompt: tokens 1-512 of 2048, layer 1 of 93, 1 s");
+        assert_eq!(words, "prompt: 1-512 of 2048, layer 1/93, 1 s");
     }
 
     #[test]
     fn a_token_says_the_same() {
         assert_eq!(
             token(7, 31, 93, (3 << 30, Duration::from_secs(30)), Duration::from_secs(30)),
-            "token 7: layer 32 of 93, 3.00 GiB read, 102.40 MiB/s, 30 s, about 60 s left"
+            "token 7: layer 32/93, 30 s, 60 s left, 3.00 GiB, 102.40 MiB/s"
         );
         assert_eq!(
             token(7, 0, 93, (0, Duration::ZERO), Duration::from_secs(2)),
-            "token 7: layer 1 of 93, 2 s"
+            "token 7: layer 1/93, 2 s"
         );
+    }
+
+    #[test]
+    fn the_longest_line_fits() {
+        let at = Progress {
+            rows_done: 30_208,
+            rows_running: 512,
+            rows_total: 32_768,
+            layer: 92,
+            layers: 93,
+        };
+        let words = prompt(at, (999 << 30, Duration::from_secs(999)), Duration::from_secs(70_000));
+        assert!(words.len() < 80, "{words}");
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn a_long_prompt_tells_how_far_it_is() {
     let mut on = OnTerminal::start(&[&args[..], &[path.to_str().expect("UTF-8")]].concat());
     let text = on.read_until(" left");
     let line = text.rsplit("\x1b[2K").next().expect("a line that overwrites itself");
-    assert!(line.starts_with("prompt: tokens ") && line.contains(" of 30000, layer "), "{line:?}");
+    assert!(line.starts_with("prompt: ") && line.contains(" of 30000, layer "), "{line:?}");
     on.child.kill().expect("killed");
     on.child.wait().expect("ends");
 }
