@@ -150,7 +150,7 @@ fn decode<W: Weights>(
         if forced.is_empty() {
             session.advance_telling(id, &mut |layer, layers| listener.advance(layer, layers))?;
         } else {
-            session.prefill(&[&[id], &forced[..]].concat(), &mut |progress| {
+            session.advance_together(&[&[id], &forced[..]].concat(), &mut |progress| {
                 listener.advance(progress.layer, progress.layers);
                 ControlFlow::Continue(())
             })?;

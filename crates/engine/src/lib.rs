@@ -20,7 +20,7 @@ mod weights;
 pub use deltafin_budget::{Plan, peak_resident_bytes};
 pub use deltafin_checkpoint::Recipe;
 pub use deltafin_kernels::IsaKind;
-pub use deltafin_model::{Observer, Part, Silent, Tap};
+pub use deltafin_model::{Ids, Observer, Part, PassPlan, Silent, Tap};
 pub use deltafin_snapshot::{FolderOptions, Mark, Writes};
 pub use deltafin_spec::{LayerId, ModelSpec};
 pub use deltafin_store::drive::{DriveReport, IoMode};

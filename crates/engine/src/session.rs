@@ -3,7 +3,7 @@
 use crate::generate::most_likely;
 use crate::observe::Both;
 use crate::{Engine, EngineError, StreamedWeights};
-use deltafin_model::{Lease, Observer, Part, Silent, State, StepError, Weights, Workspace};
+use deltafin_model::{Ids, Lease, Observer, Part, Silent, State, StepError, Weights, Workspace};
 use deltafin_snapshot::Mark;
 use deltafin_spec::LayerId;
 use std::ops::ControlFlow;
@@ -99,15 +99,35 @@ impl<'e, W: Weights> Session<'e, W> {
         ids: &[u32],
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Flow, EngineError> {
-        self.check_room(ids.len())?;
-        self.begin_marks(ids);
-        let flow = self.take_in(ids, progress);
-        self.end_marks();
-        flow
+        self.take_in(Ids::Prompt, ids, progress)
+    }
+
+    /// As [`Session::prefill`], for `ids` that were generated together. What is counted of them counts as
+    /// decoding.
+    pub fn advance_together(
+        &mut self,
+        ids: &[u32],
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Flow, EngineError> {
+        self.take_in(Ids::Reply, ids, progress)
     }
 
     fn take_in(
         &mut self,
+        kind: Ids,
+        ids: &[u32],
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Flow, EngineError> {
+        self.check_room(ids.len())?;
+        self.begin_marks(ids);
+        let flow = self.passes(kind, ids, progress);
+        self.end_marks();
+        flow
+    }
+
+    fn passes(
+        &mut self,
+        kind: Ids,
         ids: &[u32],
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Flow, EngineError> {
@@ -120,7 +140,7 @@ impl<'e, W: Weights> Session<'e, W> {
                 let layer = layer.index();
                 progress(Progress { rows_done, rows_running, rows_total, layer, layers })
             });
-            let run = self.pass(piece, last, &mut watch);
+            let run = self.pass(kind, piece, last, &mut watch);
             if let Some(Flow::Interrupted) = self.settle(run)? {
                 return Ok(Flow::Interrupted);
             }
@@ -132,7 +152,7 @@ impl<'e, W: Weights> Session<'e, W> {
         Ok(Flow::Done)
     }
 
-    /// Takes in one id.
+    /// Takes in one id that was generated. What is counted of it counts as decoding.
     pub fn advance(&mut self, id: u32) -> Result<(), EngineError> {
         self.advance_telling(id, &mut |_, _| {})
     }
@@ -149,7 +169,8 @@ impl<'e, W: Weights> Session<'e, W> {
             told(layer.index(), layers);
             ControlFlow::Continue(())
         });
-        let run = self.pass(&[id], true, &mut watch).and_then(|()| self.last_logits());
+        let run = self.pass(Ids::Reply, &[id], true, &mut watch);
+        let run = run.and_then(|()| self.last_logits());
         self.settle(run)?;
         self.keep_stride();
         Ok(())
@@ -177,7 +198,7 @@ impl<'e, W: Weights> Session<'e, W> {
         let mut first = 0;
         for piece in ids.chunks(self.engine.chunk()) {
             pass(first);
-            let run = self.pass(piece, true, observer).and_then(|()| {
+            let run = self.pass(Ids::Prompt, piece, true, observer).and_then(|()| {
                 let (forward, rows) = (self.engine.forward(), 0..piece.len());
                 self.watcher.part(Part::SpineWait);
                 let head = forward.head()?;
@@ -224,11 +245,17 @@ impl<'e, W: Weights> Session<'e, W> {
         Ok(())
     }
 
-    fn pass(&mut self, ids: &[u32], head: bool, observer: &mut dyn Observer) -> StepResult<W> {
+    fn pass(
+        &mut self,
+        kind: Ids,
+        ids: &[u32],
+        head: bool,
+        observer: &mut dyn Observer,
+    ) -> StepResult<W> {
         let _turn = self.engine.turn();
         let (state, workspace) = (&mut self.state, &mut self.workspace);
         let mut both = Both(observer, &mut *self.watcher);
-        self.engine.forward().run(ids, head, state, workspace, &mut both)?;
+        self.engine.forward().run(kind, ids, head, state, workspace, &mut both)?;
         self.ids.extend_from_slice(ids);
         Ok(())
     }

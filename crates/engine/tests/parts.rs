@@ -1,7 +1,7 @@
 //! What a session's watcher sees of its passes.
 #![allow(clippy::unwrap_used)]
 
-use deltafin_engine::{Engine, EngineOptions, LayerId, Observer, Part, Silent};
+use deltafin_engine::{Engine, EngineOptions, Ids, LayerId, Observer, Part, PassPlan, Silent};
 use deltafin_testkit::{DemoGolden, open};
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
@@ -10,7 +10,8 @@ use std::rc::Rc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
-    Pass(usize, usize),
+    /// Its first position, its rows, and whether they are a prompt's.
+    Pass(usize, usize, Ids),
     Layer(usize),
     Part(Part),
 }
@@ -19,8 +20,8 @@ enum Seen {
 struct Log(Rc<RefCell<Vec<Seen>>>);
 
 impl Observer for Log {
-    fn pass(&mut self, position: usize, rows: usize) {
-        self.0.borrow_mut().push(Seen::Pass(position, rows));
+    fn pass(&mut self, position: usize, pass: PassPlan) {
+        self.0.borrow_mut().push(Seen::Pass(position, pass.rows, pass.ids));
     }
 
     fn part(&mut self, part: Part) {
@@ -41,8 +42,8 @@ fn seen(log: &Log, call: impl FnOnce()) -> Vec<Seen> {
 }
 
 /// Passes, with the logits of the last row where they end in them.
-fn check(seen: &[Seen], layers: usize, passes: &[(usize, usize)]) {
-    let starts: Vec<Seen> = passes.iter().map(|&(at, rows)| Seen::Pass(at, rows)).collect();
+fn check(seen: &[Seen], layers: usize, kind: Ids, passes: &[(usize, usize)]) {
+    let starts: Vec<Seen> = passes.iter().map(|&(at, rows)| Seen::Pass(at, rows, kind)).collect();
     let only_starts: Vec<Seen> =
         seen.iter().copied().filter(|s| matches!(s, Seen::Pass(..))).collect();
     assert_eq!(only_starts, starts);
@@ -83,18 +84,18 @@ fn every_part_of_every_pass_is_told() {
     let prefill = seen(&log, || {
         session.prefill(prompt, go_on).unwrap();
     });
-    check(&prefill, layers, &chunks);
+    check(&prefill, layers, Ids::Prompt, &chunks);
     let heads = prefill.iter().filter(|s| **s == Seen::Part(Part::Head)).count();
     assert_eq!(heads, chunks.len() + 1, "each pass's end, and the logits");
 
     let step = seen(&log, || session.advance(prompt[0]).unwrap());
-    check(&step, layers, &[(rows, 1)]);
+    check(&step, layers, Ids::Reply, &[(rows, 1)]);
 
     session.reset();
     let evaluated = seen(&log, || {
         session.evaluate(prompt, &mut Silent, &mut |_| {}, &mut |_, _| {}).unwrap();
     });
-    check(&evaluated, layers, &chunks);
+    check(&evaluated, layers, Ids::Prompt, &chunks);
 }
 
 #[test]
@@ -109,6 +110,10 @@ fn a_pass_that_is_stopped_is_over() {
     });
     assert_eq!(
         stopped,
-        [Seen::Pass(0, prompt.len()), Seen::Part(Part::Embedding), Seen::Part(Part::Outside),]
+        [
+            Seen::Pass(0, prompt.len(), Ids::Prompt),
+            Seen::Part(Part::Embedding),
+            Seen::Part(Part::Outside),
+        ]
     );
 }

@@ -1,7 +1,7 @@
 //! A profile accounts for every moment of a session's passes, and changes nothing.
 #![allow(clippy::unwrap_used)]
 
-use deltafin_engine::{Engine, EngineOptions, Part, Phase, Profile, Section};
+use deltafin_engine::{Engine, EngineOptions, Part, Phase, Profile, Section, Use};
 use deltafin_testkit::{Golden, open};
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
@@ -65,6 +65,28 @@ fn the_cells_add_up_to_the_time_of_the_passes() {
         assert_eq!(report.phases[1].used, counters.decode);
         assert!(profile.borrow_mut().report().phases.is_empty(), "it began anew");
     }
+}
+
+/// A prompt is one however few rows its passes have.
+#[test]
+fn a_prompt_taken_in_one_by_one_counts_as_a_prompt() {
+    let prompt = &Golden::load("k3-micro").prompts[0].ids;
+    let engine = engine(EngineOptions { chunk: NonZeroUsize::new(1), ..scarce() });
+    let stream = engine.weights().stream();
+    let profile = Rc::new(RefCell::new(Profile::new(engine.spec(), Some(stream))));
+    let mut session = engine.session();
+    session.watch(Box::new(Rc::clone(&profile)));
+    session.prefill(prompt, &mut |_| ControlFlow::Continue(())).unwrap();
+    let report = profile.borrow_mut().report();
+    let [only] = &report.phases[..] else { panic!("{:?}", report.phases) };
+    let passes = prompt.len() as u64;
+    assert_eq!((only.phase, only.passes, only.rows), (Phase::Prefill, passes, passes));
+    let counters = stream.counters();
+    assert_eq!((counters.prefill.passes, counters.decode), (passes, Use::default()));
+
+    session.advance(prompt[0]).unwrap();
+    let counters = stream.counters();
+    assert_eq!((counters.prefill.passes, counters.decode.passes), (passes, 1));
 }
 
 #[test]

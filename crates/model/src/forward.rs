@@ -16,7 +16,7 @@
 
 use crate::weights::{Attention, Ffn, LayerView, Lease, ResidualMix, TailView, Vector};
 use crate::workspace::{ROW_BLOCK, Workspace, sized};
-use crate::{LayerState, Observer, Part, PassPlan, Place, State, StepError, Tap, Weights};
+use crate::{Ids, LayerState, Observer, Part, PassPlan, Place, State, StepError, Tap, Weights};
 use deltafin_kernels::{Kernels, Matrix, Product, add, all_finite, attention_residual, multiply};
 use deltafin_spec::{LayerId, ModelSpec};
 use std::ops::Range;
@@ -35,12 +35,13 @@ pub struct Forward<'a, W> {
 pub(crate) type Step<E> = Result<(), StepError<E>>;
 
 impl<W: Weights> Forward<'_, W> {
-    /// Advances `state` by `ids` and leaves their final hidden rows in `ws`. `head` says whether
-    /// [`Forward::logits`] will follow; it may either way.
+    /// Advances `state` by `ids` and leaves their final hidden rows in `ws`. `kind` says whose they are,
+    /// for those who count, and `head` whether [`Forward::logits`] will follow; it may either way.
     ///
     /// On an error the state holds part of the pass and must be cleared or replaced.
     pub fn run(
         &self,
+        kind: Ids,
         ids: &[u32],
         head: bool,
         state: &mut State,
@@ -48,9 +49,10 @@ impl<W: Weights> Forward<'_, W> {
         observer: &mut dyn Observer,
     ) -> Step<W::Error> {
         self.admit(ids, state)?;
-        observer.pass(state.len(), ids.len());
+        let pass = PassPlan { ids: kind, rows: ids.len(), head };
+        observer.pass(state.len(), pass);
         observer.part(Part::Embedding);
-        self.weights.begin(PassPlan { rows: ids.len(), head });
+        self.weights.begin(pass);
         self.embed(ids, ws)?;
         ws.block_count = 0;
         for layer in self.spec.layer_ids() {

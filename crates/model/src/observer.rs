@@ -1,5 +1,6 @@
 //! Watching a pass from outside: progress, cancelling, and the values that references record.
 
+use crate::PassPlan;
 use deltafin_spec::LayerId;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -84,8 +85,8 @@ impl Part {
 
 /// Watches a pass. All methods do nothing by default.
 pub trait Observer {
-    /// A pass of `rows` rows begins, the first of which stands at `position` of the sequence.
-    fn pass(&mut self, _position: usize, _rows: usize) {}
+    /// A pass begins, the first row of which stands at `position` of the sequence.
+    fn pass(&mut self, _position: usize, _pass: PassPlan) {}
 
     /// What follows, up to the next call, is `part`. Parts come back: once per block of rows, window of
     /// experts or expert.
@@ -105,8 +106,8 @@ pub trait Observer {
 
 /// One that its owner keeps hold of, to ask it afterwards.
 impl<O: Observer> Observer for Rc<RefCell<O>> {
-    fn pass(&mut self, position: usize, rows: usize) {
-        self.borrow_mut().pass(position, rows);
+    fn pass(&mut self, position: usize, pass: PassPlan) {
+        self.borrow_mut().pass(position, pass);
     }
 
     fn part(&mut self, part: Part) {

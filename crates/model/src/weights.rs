@@ -118,9 +118,20 @@ impl<W: Weights> Weights for &W {
     }
 }
 
+/// Whose ids a pass takes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ids {
+    /// A prompt's, however few they are.
+    Prompt,
+    /// A reply's: what was generated.
+    Reply,
+}
+
 /// What a pass will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassPlan {
+    /// What it takes in.
+    pub ids: Ids,
     /// Its rows.
     pub rows: usize,
     /// Whether logits will be asked for after it.

@@ -27,8 +27,10 @@ pub(crate) enum Next {
 }
 
 impl Slots {
-    /// A pass begins: whatever an earlier one left behind is no longer wanted.
-    pub(crate) fn begin(&mut self, io: &Io<'_>) {
+    /// A pass begins, of a `single` row or of several: whatever an earlier one left behind is no longer
+    /// wanted.
+    pub(crate) fn begin(&mut self, single: bool, io: &Io<'_>) {
+        self.single = single;
         self.heat.tick();
         self.forget_batch();
         self.layer = LayerId::new(0);
@@ -65,7 +67,7 @@ impl Slots {
         }
         self.drop_guesses(io.reader);
         self.assign(io);
-        self.remember(layer, ids, io);
+        self.remember(layer, ids);
         if self.prefetch == Prefetch::Prev {
             self.guess_previous(io);
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 /// What a pass is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// A prompt, or several rows at once.
+    /// It takes in a prompt, or a part of one.
     #[default]
     Prefill,
-    /// One row.
+    /// It takes in what was generated.
     Decode,
 }
 
@@ -70,9 +70,9 @@ impl Use {
 /// All counts since the stream was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Prompts.
+    /// Passes of prompts.
     pub prefill: Use,
-    /// Single rows.
+    /// Passes of replies.
     pub decode: Use,
     /// Bytes of guesses that were forgotten unused.
     pub wasted_bytes: u64,

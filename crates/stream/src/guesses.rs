@@ -7,7 +7,6 @@ use deltafin_spec::{ExpertId, LayerId};
 use deltafin_store::drive::{Class, Reader, Ticket};
 
 use crate::Prefetch;
-use crate::counters::Phase;
 use crate::slots::{Guess, Io, Key, Slots, State};
 
 /// Slots that guesses leave to the batch, at the least: one is computed while the other is read.
@@ -40,8 +39,8 @@ impl Slots {
     }
 
     /// Notes a single row's experts.
-    pub(crate) fn remember(&mut self, layer: LayerId, ids: &[ExpertId], io: &Io<'_>) {
-        if io.phase == Phase::Decode && self.prefetch.follows_the_previous_token() {
+    pub(crate) fn remember(&mut self, layer: LayerId, ids: &[ExpertId]) {
+        if self.single && self.prefetch.follows_the_previous_token() {
             let previous = &mut self.previous[layer.index()];
             previous.clear();
             previous.extend_from_slice(ids);
@@ -50,7 +49,7 @@ impl Slots {
 
     /// Guesses that the next layer's experts are the previous row's.
     pub(crate) fn guess_previous(&mut self, io: &mut Io<'_>) {
-        if io.phase != Phase::Decode || !self.prefetch.follows_the_previous_token() {
+        if !self.single || !self.prefetch.follows_the_previous_token() {
             return;
         }
         let next = LayerId::new(self.layer.number() + 1);

@@ -84,6 +84,8 @@ pub(crate) struct Slots {
     pub(crate) window: Vec<Key>,
     /// What to read when there is time, best first.
     pub(crate) guesses: VecDeque<Key>,
+    /// The pass has one row: the next one is likely to use the same experts.
+    pub(crate) single: bool,
     /// By layer: the previous single row's experts.
     pub(crate) previous: Vec<Vec<ExpertId>>,
 }
@@ -112,6 +114,7 @@ impl Slots {
             wanted: VecDeque::with_capacity(experts),
             window: Vec::with_capacity(experts),
             guesses: VecDeque::with_capacity(2 * experts),
+            single: false,
             previous: vec![Vec::with_capacity(spec.moe.top_k); layers],
         }
     }

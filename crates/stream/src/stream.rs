@@ -130,14 +130,13 @@ impl Stream {
         left
     }
 
-    /// A pass of `rows` rows begins; `head` says whether it uses the output head.
-    pub fn begin(&self, rows: usize, head: bool) {
+    /// A pass of `rows` rows begins, which counts as `phase`; `head` says whether it uses the output head.
+    pub fn begin(&self, phase: Phase, rows: usize, head: bool) {
         let mut state = self.shared.lock();
-        state.phase = if rows == 1 { Phase::Decode } else { Phase::Prefill };
-        let phase = state.phase;
+        state.phase = phase;
         state.counters.of(phase).passes += 1;
         let (slots, io) = state.slots(&self.shared.catalog, &*self.reader);
-        slots.begin(&io);
+        slots.begin(rows == 1, &io);
         state.feed.begin(head, &*self.reader);
     }
 

@@ -9,7 +9,7 @@ use deltafin_checkpoint::{Shard, Span};
 use deltafin_spec::{ExpertId, FfnKind, LayerId};
 use deltafin_store::drive::IoMode;
 use deltafin_store::{Checkpoint, Store, StoreError, read_record};
-use deltafin_stream::{Counters, Layout, Prefetch, Stream};
+use deltafin_stream::{Counters, Layout, Phase, Prefetch, Stream};
 use deltafin_testkit::open;
 
 /// Numbers from a seed.
@@ -63,7 +63,8 @@ impl Rig {
 
     fn pass(&self, random: &mut Random) {
         let head = random.chance(70);
-        self.stream.begin([1, 5][random.below(2)], head);
+        let phase = [Phase::Prefill, Phase::Decode][random.below(2)];
+        self.stream.begin(phase, [1, 5][random.below(2)], head);
         for layer in self.checkpoint.spec().layer_ids() {
             if random.chance(2) {
                 return; // A pass that stops in the middle.
@@ -150,7 +151,7 @@ fn what_was_used_most_is_pinned_and_stays() {
         Stream::open(catalog, store, layout.clone(), IoMode::Auto).unwrap()
     };
     let use_once = |stream: &Stream, layer: u32, expert: u32| {
-        stream.begin(1, false);
+        stream.begin(Phase::Decode, 1, false);
         stream.take(LayerId::new(layer), &[ExpertId::new(expert)], &mut |_, _| {}).unwrap();
     };
     let first = start();
@@ -178,7 +179,7 @@ fn memory_given_back_is_not_what_the_pinned_leave_to_a_layer() {
     let ids: Vec<ExpertId> = checkpoint.spec().moe.expert_ids().collect();
     let use_some = |layer: u32, ids: &[ExpertId]| {
         let mut used = 0;
-        stream.begin(1, false);
+        stream.begin(Phase::Decode, 1, false);
         stream.take(LayerId::new(layer), ids, &mut |_, _| used += 1).unwrap();
         assert_eq!(used, ids.len());
     };
@@ -227,7 +228,7 @@ fn an_expert_that_finds_no_room_does_not_count_as_pinned() {
     let stream = Stream::open(checkpoint.catalog, store, layout, IoMode::Auto).unwrap();
     let ids = |ids: std::ops::Range<u32>| ids.map(ExpertId::new).collect::<Vec<_>>();
     (0..5).for_each(|_| {
-        stream.begin(1, false);
+        stream.begin(Phase::Decode, 1, false);
         stream.take(LayerId::new(1), &ids(3..7), &mut |_, _| {}).unwrap();
     });
     *gate.is_open.lock().unwrap() = false;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use deltafin_spec::{ExpertId, LayerId};
 use deltafin_store::Checkpoint;
 use deltafin_store::drive::{Class, IoMode};
-use deltafin_stream::{End, Layout, Prefetch, ReadWatcher, Record, Stream};
+use deltafin_stream::{End, Layout, Phase, Prefetch, ReadWatcher, Record, Stream};
 use deltafin_testkit::open;
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ fn scarce(checkpoint: &Checkpoint) -> Stream {
 
 /// A layer's spine, all its experts, and the head.
 fn use_layer(stream: &Stream, layer: LayerId, ids: &[ExpertId]) {
-    stream.begin(1, true);
+    stream.begin(Phase::Decode, 1, true);
     drop(stream.spine(layer).unwrap());
     stream.demand(layer, ids);
     stream.take(layer, ids, &mut |_, _| ()).unwrap();

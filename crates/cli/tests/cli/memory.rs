@@ -66,6 +66,9 @@ fn stats_tell_what_was_read_by_phase() {
     }
     assert_eq!(stats["reads"]["prefill"]["passes"], 1);
     assert_eq!(stats["reads"]["decode"]["passes"], 7);
+    let one_by_one = &ids(state.path(), &["--json", "--chunk", "1"]).json()["stats"];
+    assert_eq!(one_by_one["reads"]["prefill"]["passes"], 5, "a prompt all the same");
+    assert_eq!(one_by_one["reads"]["decode"]["passes"], 7);
 
     let warm = &ids(state.path(), &["--json"]).json()["stats"];
     assert!(warm["reads"]["decode"]["hits"].as_u64() > Some(0), "{warm}");

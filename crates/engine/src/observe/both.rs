@@ -1,6 +1,6 @@
 //! Two observers of one pass.
 
-use deltafin_model::{Observer, Part, Tap};
+use deltafin_model::{Observer, Part, PassPlan, Tap};
 use deltafin_spec::LayerId;
 use std::ops::ControlFlow;
 
@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 pub(crate) struct Both<'a>(pub(crate) &'a mut dyn Observer, pub(crate) &'a mut dyn Observer);
 
 impl Observer for Both<'_> {
-    fn pass(&mut self, position: usize, rows: usize) {
-        self.0.pass(position, rows);
-        self.1.pass(position, rows);
+    fn pass(&mut self, position: usize, pass: PassPlan) {
+        self.0.pass(position, pass);
+        self.1.pass(position, pass);
     }
 
     fn part(&mut self, part: Part) {

@@ -6,7 +6,8 @@
 
 use super::critical::{Critical, Step};
 use super::report::{DriveUse, PhaseReport, ProfileReport, Section, Times};
-use deltafin_model::{Observer, Part};
+use crate::weights::phase_of;
+use deltafin_model::{Observer, Part, PassPlan};
 use deltafin_spec::{FfnKind, LayerId, LayerKind, LayerSpec, ModelSpec};
 use deltafin_store::drive::{Class, DriveReport};
 use deltafin_stream::{Counters, Phase, Stream, Use};
@@ -207,13 +208,13 @@ fn report(phase: Phase, tally: Tally, used: Use) -> PhaseReport {
 }
 
 impl Observer for Profile<'_> {
-    fn pass(&mut self, _position: usize, rows: usize) {
+    fn pass(&mut self, _position: usize, pass: PassPlan) {
         self.account();
-        self.begin_phase(if rows == 1 { Phase::Decode } else { Phase::Prefill });
+        self.begin_phase(phase_of(pass));
         self.layer = None;
         if let Some(phase) = self.phase {
             self.tallies[phase as usize].passes += 1;
-            self.tallies[phase as usize].rows += rows as u64;
+            self.tallies[phase as usize].rows += pass.rows as u64;
         }
     }
 

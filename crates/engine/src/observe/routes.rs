@@ -9,7 +9,7 @@
 //! first. A prompt's lines come layer by layer within each of its passes. A pass that is broken off
 //! leaves its lines.
 
-use deltafin_model::Observer;
+use deltafin_model::{Observer, PassPlan};
 use deltafin_spec::{LayerId, ModelSpec};
 use std::io::{self, Write};
 
@@ -55,7 +55,7 @@ impl<O: Write> RouteLines<O> {
 }
 
 impl<O: Write> Observer for RouteLines<O> {
-    fn pass(&mut self, position: usize, _rows: usize) {
+    fn pass(&mut self, position: usize, _pass: PassPlan) {
         self.position = position;
     }
 

@@ -1,6 +1,6 @@
 //! Any number of observers of the same passes.
 
-use deltafin_model::{Observer, Part, Tap};
+use deltafin_model::{Observer, Part, PassPlan, Tap};
 use deltafin_spec::LayerId;
 use std::ops::ControlFlow;
 
@@ -16,8 +16,8 @@ impl<'e> Several<'e> {
 }
 
 impl Observer for Several<'_> {
-    fn pass(&mut self, position: usize, rows: usize) {
-        self.0.iter_mut().for_each(|observer| observer.pass(position, rows));
+    fn pass(&mut self, position: usize, pass: PassPlan) {
+        self.0.iter_mut().for_each(|observer| observer.pass(position, pass));
     }
 
     fn part(&mut self, part: Part) {

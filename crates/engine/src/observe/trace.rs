@@ -5,7 +5,7 @@
 //! landed. What is over is written at once, so memory does not grow with the length of a trace.
 
 use super::reads::{Read, Reads};
-use deltafin_model::{Observer, Part};
+use deltafin_model::{Ids, Observer, Part, PassPlan};
 use deltafin_spec::{FfnKind, LayerId, LayerKind, LayerSpec, ModelSpec};
 use deltafin_store::drive::Class;
 use deltafin_stream::{End, Record, Stream};
@@ -19,7 +19,8 @@ pub struct Trace<O> {
     out: O,
     layers: Box<[LayerSpec]>,
     start: Instant,
-    pass: Option<Span<(usize, usize)>>,
+    /// Where it stands, and what it does.
+    pass: Option<Span<(usize, PassPlan)>>,
     layer: Option<Span<LayerId>>,
     part: Option<Span<Part>>,
     reads: Arc<Reads>,
@@ -125,15 +126,19 @@ impl<O: Write> Trace<O> {
     }
 
     fn write_pass(&mut self, now: u64) -> io::Result<()> {
-        let Some(Span { began, what: (position, rows) }) = self.pass.take() else {
+        let Some(Span { began, what: (position, pass) }) = self.pass.take() else {
             return Ok(());
         };
         let (ts, dur) = (micros(began), micros(now - began));
-        let name = if rows == 1 { "decode" } else { "prefill" };
+        let name = match pass.ids {
+            Ids::Prompt => "prefill",
+            Ids::Reply => "decode",
+        };
         write!(
             self.out,
             ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"cat\":\"pass\",\"ts\":{ts},\"dur\":{dur},\"name\":\"{name}\",\
-             \"args\":{{\"position\":{position},\"rows\":{rows}}}}}"
+             \"args\":{{\"position\":{position},\"rows\":{}}}}}",
+            pass.rows
         )
     }
 
@@ -199,9 +204,9 @@ fn micros(nanos: u64) -> String {
 }
 
 impl<O: Write> Observer for Trace<O> {
-    fn pass(&mut self, position: usize, rows: usize) {
+    fn pass(&mut self, position: usize, pass: PassPlan) {
         self.close(Depth::Pass);
-        self.pass = Some(Span { began: self.now(), what: (position, rows) });
+        self.pass = Some(Span { began: self.now(), what: (position, pass) });
     }
 
     fn part(&mut self, part: Part) {

@@ -8,11 +8,13 @@ use deltafin_budget::{Level, Pressure};
 use deltafin_checkpoint::pack::Digest;
 use deltafin_checkpoint::{Identity, SpanTensor, Spine};
 use deltafin_kernels::Matrix;
-use deltafin_model::{Expert, Head, Layer, LayerView, Lease, PassPlan, Tail, TailView, Weights};
+use deltafin_model::{
+    Expert, Head, Ids, Layer, LayerView, Lease, PassPlan, Tail, TailView, Weights,
+};
 use deltafin_spec::{ExpertId, LayerId, ModelSpec};
 use deltafin_store::drive::IoMode;
 use deltafin_store::{Checkpoint, Store, StoreError, read_record, read_row};
-use deltafin_stream::{Layout, SpineLease, Stream, StreamError, expert_room};
+use deltafin_stream::{Layout, Phase, SpineLease, Stream, StreamError, expert_room};
 use heat::HeatFile;
 pub use heat::{Learned, learned_in};
 use std::path::Path;
@@ -108,6 +110,14 @@ impl Drop for StreamedWeights {
     }
 }
 
+/// What a pass counts as.
+pub(crate) fn phase_of(pass: PassPlan) -> Phase {
+    match pass.ids {
+        Ids::Prompt => Phase::Prefill,
+        Ids::Reply => Phase::Decode,
+    }
+}
+
 fn read_whole(store: &dyn Store, tensor: &SpanTensor) -> Result<Box<[u8]>, StoreError> {
     let mut bytes = vec![0; tensor.span.len() as usize].into_boxed_slice();
     for _ in 0..2 {
@@ -139,7 +149,7 @@ impl Weights for StreamedWeights {
 
     fn begin(&self, pass: PassPlan) {
         self.look_at_memory();
-        self.stream.begin(pass.rows, pass.head);
+        self.stream.begin(phase_of(pass), pass.rows, pass.head);
     }
 
     fn embed(&self, id: u32, out: &mut [f32]) -> Result<(), StreamError> {

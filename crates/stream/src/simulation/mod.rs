@@ -127,7 +127,8 @@ impl Simulation<'_> {
         self.phase = self.random.of(&[Phase::Decode, Phase::Prefill]);
         *self.drive.pass.lock().unwrap() += 1;
         self.brought.clear();
-        self.with(|slots, io| slots.begin(io));
+        let single = self.phase == Phase::Decode;
+        self.with(|slots, io| slots.begin(single, io));
         for (at, needed) in route.iter().enumerate().filter(|(_, needed)| !needed.is_empty()) {
             let layer = LayerId::new(at as u32);
             self.with(|slots, io| slots.demand(layer, needed, io));
