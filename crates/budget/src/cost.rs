@@ -113,7 +113,7 @@ const UNION_POWER: f64 = 0.72;
 
 /// Of the experts that have to be read, the share that a guess has begun to read before the route is
 /// known: 0.16 to 0.21 were measured, on random weights.
-const GUESSED: f64 = 1.0 / 6.0;
+pub const GUESSED: f64 = 1.0 / 6.0;
 
 impl Touched {
     /// What a token of this model touches, its spine in this format, `position` tokens into a sequence.
@@ -153,8 +153,15 @@ impl Touched {
 
 impl Estimate {
     /// What `plan` costs on a machine with these rates. `hit_rate` is the share of a token's experts that
-    /// are in memory, as [`crate::expected_hits`] has it.
-    pub fn of(plan: &Plan, touched: &Touched, rates: &Rates, hit_rate: f64) -> Estimate {
+    /// are in memory, as [`crate::expected_hits`] has it; `guessed` of the others are begun to be read before
+    /// the route is known, such as [`GUESSED`].
+    pub fn of(
+        plan: &Plan,
+        touched: &Touched,
+        rates: &Rates,
+        hit_rate: f64,
+        guessed: f64,
+    ) -> Estimate {
         let streamed = touched.streamed(plan);
         let missed = touched.token_experts() as f64 * (1.0 - hit_rate);
         let drive = rates.drive_gbps * 1e9;
@@ -166,7 +173,7 @@ impl Estimate {
         // The last expert that arrives is computed after its read.
         let last = if missed > 0.0 { experts / touched.top_k.max(1) as f64 } else { 0.0 };
         // A guess is read while the spine is worked through.
-        let early = (GUESSED * missed / drive).min(spine);
+        let early = (guessed * missed / drive).min(spine);
         let path = spine + (missed / drive - early).max(experts) + last;
         let compute = spine + experts;
         let prompt = Prompt::of(plan, touched, rates);

@@ -67,6 +67,12 @@ pub struct Demand {
     pub top_k: usize,
     /// Layers with experts.
     pub moe_layers: usize,
+    /// Most expert slabs to have, whatever else would fit.
+    pub slabs: usize,
+    /// Whether experts may outlast their use.
+    pub cache: bool,
+    /// Bytes of experts that never make room once they are there.
+    pub pin: u64,
 }
 
 /// The rooms of a model's weights, in bytes.
@@ -108,7 +114,15 @@ impl Demand {
             experts: spec.expert_count() as usize,
             top_k: spec.moe.top_k,
             moe_layers: spec.count_ffn(FfnKind::Moe),
+            slabs: usize::MAX,
+            cache: true,
+            pin: 0,
         }
+    }
+
+    /// Most expert slabs that are of use.
+    pub(crate) fn most_slabs(&self) -> usize {
+        self.experts.min(self.slabs)
     }
 
     /// Records that one token needs, of all layers together.

@@ -32,7 +32,7 @@ mod size;
 mod words;
 mod workspace;
 
-pub use cost::{Estimate, Limit, PROMPT_ROWS, Rates, Touched};
+pub use cost::{Estimate, GUESSED, Limit, PROMPT_ROWS, Rates, Touched};
 pub use demand::{Demand, HUGE_PAGE, READ_ALIGN, Rooms, SpineFormat, Usage, room};
 pub use group::Group;
 pub use hits::{Learned, expected_hits};

@@ -10,7 +10,7 @@ pub struct Outlook {
     pub plan: Plan,
     /// What it costs.
     pub estimate: Estimate,
-    /// With 1 GiB more; nothing when everything stays already.
+    /// With 1 GiB more; nothing when all that may stay does already.
     pub more_memory: Option<Estimate>,
     /// With a second drive as fast as the first.
     pub second_drive: Estimate,
@@ -31,6 +31,8 @@ pub struct Form {
     pub prompt_gmacs: f64,
     /// What is known of which experts it uses.
     pub learned: Learned,
+    /// Of the experts that have to be read, the share that a guess begins to read early.
+    pub guessed: f64,
 }
 
 impl Form {
@@ -58,10 +60,11 @@ impl Outlook {
             let plan = Plan::make(&form.demand, budget)?;
             let rates = form.rates(machine);
             let hits = expected_hits(&form.demand, plan.kept(&form.demand), &form.learned);
-            Ok(Estimate::of(&plan, &form.touched, &rates, hits))
+            Ok(Estimate::of(&plan, &form.touched, &rates, hits, form.guessed))
         };
         let twice = Rates { drive_gbps: 2.0 * rates.drive_gbps, ..*rates };
-        let more = (!plan.is_resident()).then(|| cost(form, budget.saturating_add(1 << 30), rates));
+        let more = (budget < Plan::largest(&form.demand))
+            .then(|| cost(form, budget.saturating_add(1 << 30), rates));
         Ok(Outlook {
             estimate: cost(form, budget, rates)?,
             more_memory: more.transpose()?,

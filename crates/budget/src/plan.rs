@@ -56,6 +56,8 @@ pub struct Plan {
     pub expert_slabs: usize,
     /// Slabs that are left to experts already used, once a layer's reads have theirs.
     pub cache: usize,
+    /// Those of them that are for experts that never make room.
+    pub pinned: usize,
     /// Experts of all layers together.
     pub experts: usize,
     /// Which units of the spine stay: the layers in order, then the output head.
@@ -102,11 +104,11 @@ impl Plan {
         }
         let mut plan = Plan::floor(demand, budget);
         let moves = plan.grow_chunk(demand, BLOCK_ROWS)
-            && plan.grow_slabs(SLAB_LAYERS * demand.top_k)
+            && plan.grow_slabs(demand)
             && plan.grow_chunk(demand, usize::MAX);
         if moves {
             plan.grow_spine(demand);
-            plan.grow_cache();
+            plan.grow_cache(demand);
         }
         let whole = (plan.chunk_rows == demand.chunk && !plan.is_spine_resident())
             .then(|| Plan::whole_spine(demand, budget));
@@ -125,8 +127,8 @@ impl Plan {
         if plan.bytes() > budget {
             return None;
         }
-        if plan.grow_slabs(SLAB_LAYERS * demand.top_k) {
-            plan.grow_cache();
+        if plan.grow_slabs(demand) {
+            plan.grow_cache(demand);
         }
         Some(plan)
     }
@@ -139,7 +141,8 @@ impl Plan {
     /// The budget beyond which more memory changes nothing.
     pub fn largest(demand: &Demand) -> u64 {
         let spine = demand.spine.iter().fold(0u64, |sum, room| sum.saturating_add(*room));
-        let experts = demand.expert.saturating_mul(demand.experts as u64);
+        let slabs = if demand.cache { demand.most_slabs() } else { working_slabs(demand) };
+        let experts = demand.expert.saturating_mul(slabs as u64);
         let workspace = demand.workspace.bytes(demand.chunk);
         [demand.fixed, demand.state, demand.snapshots, workspace, spine, experts]
             .into_iter()
@@ -178,10 +181,11 @@ impl Plan {
     /// Experts that outlast a layer: slabs keep what was read, but for those that the layer's own reads
     /// take.
     pub fn kept(&self, demand: &Demand) -> usize {
-        if self.cache == self.experts {
-            return self.experts;
+        match demand.cache {
+            _ if self.cache == self.experts => self.experts,
+            true => self.expert_slabs.saturating_sub(demand.top_k),
+            false => 0,
         }
-        self.expert_slabs.saturating_sub(demand.top_k)
     }
 
     fn floor(demand: &Demand, budget: u64) -> Plan {
@@ -194,8 +198,9 @@ impl Plan {
             workspace: demand.workspace.bytes(1),
             chunk_rows: 1,
             expert_room: demand.expert,
-            expert_slabs: LEAST_SLABS.min(demand.experts),
+            expert_slabs: LEAST_SLABS.min(demand.most_slabs()),
             cache: 0,
+            pinned: 0,
             experts: demand.experts,
             spine_stream_bytes: stream_area(&demand.spine, &nothing, 1),
             spine_resident: nothing,
@@ -222,9 +227,9 @@ impl Plan {
         fits >= wanted
     }
 
-    /// As many expert slabs as fit, up to `slabs`; whether those are as many as wanted.
-    fn grow_slabs(&mut self, slabs: usize) -> bool {
-        let wanted = slabs.clamp(LEAST_SLABS, self.experts.max(LEAST_SLABS)).min(self.experts);
+    /// As many working slabs as fit; whether those are as many as wanted.
+    fn grow_slabs(&mut self, demand: &Demand) -> bool {
+        let wanted = working_slabs(demand);
         let more = self.left().checked_div(self.expert_room).unwrap_or(0);
         self.expert_slabs = wanted.min(self.expert_slabs.saturating_add(more as usize));
         self.expert_slabs == wanted
@@ -247,18 +252,28 @@ impl Plan {
     }
 
     /// All that is left, in records.
-    fn grow_cache(&mut self) {
-        let (working, all) = (self.expert_slabs, self.experts);
+    fn grow_cache(&mut self, demand: &Demand) {
+        if !demand.cache {
+            return;
+        }
+        let (working, most) = (self.expert_slabs, demand.most_slabs());
         let more = self.left().checked_div(self.expert_room).unwrap_or(0);
-        let more = usize::try_from(more).unwrap_or(usize::MAX);
-        if more >= all - working {
-            // Nothing is ever read twice, so no slab is kept for reading.
-            (self.expert_slabs, self.cache) = (all, all);
+        let more = usize::try_from(more).unwrap_or(usize::MAX).min(most - working);
+        self.expert_slabs = working + more;
+        if self.expert_slabs == self.experts {
+            // Nothing is ever read twice, so no slab is kept for reading, and nothing has to make room.
+            self.cache = self.experts;
             return;
         }
         self.cache = more;
-        self.expert_slabs = working + more;
+        let pinned = demand.pin.checked_div(self.expert_room).unwrap_or(0);
+        self.pinned = usize::try_from(pinned).unwrap_or(usize::MAX).min(more);
     }
+}
+
+/// Slabs that keep a drive busy.
+fn working_slabs(demand: &Demand) -> usize {
+    (SLAB_LAYERS * demand.top_k).max(LEAST_SLABS).min(demand.most_slabs())
 }
 
 /// Sets of resident units worth considering: any number of layers, spread evenly, with or without

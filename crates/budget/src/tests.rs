@@ -10,24 +10,32 @@ fn demands() -> impl Strategy<Value = Demand> {
     let spine = prop::collection::vec(1u64..5000, 1..40);
     let moe = (0usize..9, 1usize..20, 0usize..10, 1u64..400);
     let rest = (0u64..2000, 0u64..2000, 0u64..500, 0u64..500, 0u64..20, 1usize..600);
-    (spine, moe, rest).prop_map(|(spine, (top_k, experts, moe_layers, expert), rest)| {
-        let (fixed, state, snapshots, base, per_row, chunk) = rest;
-        let top_k = top_k.clamp(1, experts);
-        let workspace = Workspace::linear(base, per_row);
-        let experts = experts * moe_layers;
-        Demand {
-            fixed,
-            state,
-            snapshots,
-            workspace,
-            chunk,
-            spine,
-            expert,
-            experts,
-            top_k,
-            moe_layers,
-        }
-    })
+    let slabs = prop_oneof![3 => Just(usize::MAX), 1 => 1usize..30];
+    let flags = (slabs, prop::bool::weighted(0.8), 0u64..2000);
+    (spine, moe, rest, flags).prop_map(
+        |(spine, (top_k, experts, moe_layers, expert), rest, flags)| {
+            let (slabs, cache, pin) = flags;
+            let (fixed, state, snapshots, base, per_row, chunk) = rest;
+            let top_k = top_k.clamp(1, experts);
+            let workspace = Workspace::linear(base, per_row);
+            let experts = experts * moe_layers;
+            Demand {
+                fixed,
+                state,
+                snapshots,
+                workspace,
+                chunk,
+                spine,
+                expert,
+                experts,
+                top_k,
+                moe_layers,
+                slabs,
+                cache,
+                pin,
+            }
+        },
+    )
 }
 
 proptest! {
@@ -39,7 +47,9 @@ proptest! {
         prop_assert!((1..=demand.chunk).contains(&plan.chunk_rows));
         prop_assert_eq!(plan.workspace, demand.workspace.bytes(plan.chunk_rows));
         prop_assert!(plan.cache <= plan.expert_slabs && plan.expert_slabs <= demand.experts);
-        prop_assert!(plan.expert_slabs >= demand.experts.min(2));
+        prop_assert!(plan.expert_slabs >= demand.experts.min(2).min(demand.slabs));
+        prop_assert!(plan.expert_slabs <= demand.slabs && (demand.cache || plan.cache == 0));
+        prop_assert!(plan.pinned <= plan.cache && plan.pinned as u64 * plan.expert_room <= demand.pin);
         let units = demand.spine.iter().zip(&plan.spine_resident);
         let held: u64 = units.clone().filter(|(_, stays)| **stays).map(|(room, _)| room).sum();
         prop_assert_eq!(held, plan.spine_resident_bytes);
@@ -80,7 +90,12 @@ proptest! {
             true => demand.workspace.bytes(plan.chunk_rows + 1) - plan.workspace,
             false => 0,
         };
-        let record = if plan.expert_slabs < demand.experts { demand.expert } else { 0 };
+        // More of them are wanted than there are: those that are read, and those that may stay.
+        let wanted = match demand.cache {
+            true => demand.experts.min(demand.slabs),
+            false => (2 * demand.top_k).max(2).min(demand.experts).min(demand.slabs),
+        };
+        let record = if plan.expert_slabs < wanted { demand.expert } else { 0 };
         if row.max(record) > 0 {
             let idle = plan.budget - plan.bytes();
             prop_assert!(idle < row.max(record), "{idle} of {plan:?}");
@@ -92,11 +107,13 @@ proptest! {
         let all = Plan::largest(&demand);
         prop_assert!(all >= Plan::smallest(&demand));
         let plan = Plan::make(&demand, all).unwrap();
-        prop_assert!(plan.is_resident());
+        prop_assert!(plan.is_spine_resident());
+        prop_assert_eq!(plan.is_resident(), demand.experts == 0 || demand.cache && demand.slabs >= demand.experts);
         prop_assert_eq!(plan.spine_stream_bytes, 0);
         prop_assert_eq!(plan.bytes(), all);
+        prop_assert_eq!(Plan::make(&demand, all + 100_000).unwrap().bytes(), all);
         if all > Plan::smallest(&demand) {
-            prop_assert!(!Plan::make(&demand, all - 1).unwrap().is_resident());
+            prop_assert!(Plan::make(&demand, all - 1).unwrap().bytes() < all);
         }
     }
 
@@ -204,4 +221,20 @@ fn a_plan_reads_well() {
     let json = serde_json::to_value(&plan).unwrap();
     assert_eq!(json["budget"], 16 * GIB);
     assert_eq!(json["spine_resident"].as_array().unwrap().len(), 94);
+}
+
+#[test]
+fn what_is_pinned_is_a_part_of_the_cache() {
+    let demand = Demand::of_spec(&ModelSpec::k3(), SpineFormat::Int8, usage(8192, 512));
+    let pinned = |pin: u64, slabs: usize, gib: u64| {
+        let plan = Plan::make(&Demand { pin, slabs, ..demand.clone() }, gib * GIB).unwrap();
+        (plan.pinned, plan)
+    };
+    let (records, plan) = pinned(4 * GIB, usize::MAX, 128);
+    assert_eq!(records as u64, 4 * GIB / plan.expert_room);
+    assert!(plan.to_string().contains(&format!(", {records} of them for good")), "{plan}");
+    // No more than there is beside the experts that are being read.
+    assert_eq!(pinned(4 * GIB, 40, 128).0, 8);
+    assert_eq!(pinned(4 * GIB, 32, 128).0, 0);
+    assert_eq!(pinned(0, usize::MAX, 128).0, 0);
 }

@@ -52,7 +52,11 @@ impl Plan {
         match self.experts {
             0 => "no experts".to_owned(),
             all if self.cache == all => format!("all {all} experts stay"),
-            all => format!("{} of {all}", count(self.cache, "expert")),
+            all if self.pinned == 0 => format!("{} of {all}", count(self.cache, "expert")),
+            all => {
+                let pinned = self.pinned;
+                format!("{} of {all}, {pinned} of them for good", count(self.cache, "expert"))
+            }
         }
     }
 }

@@ -24,9 +24,16 @@ pub(crate) fn apply(engine: &Engine, args: &EngineArgs) -> Result<(), Failure> {
             "{name} is damaged or cannot be read: what earlier runs learned of experts is lost"
         ));
     }
-    let Some(bytes) = args.pin() else { return Ok(()) };
+    if args.pin() == 0 {
+        return Ok(());
+    }
+    let most = engine.plan().map_or(0, |plan| plan.pinned);
     match learned {
-        Learned::Something if engine.weights().pin(bytes) > 0 => {}
+        _ if most == 0 => terminal::say(
+            "--pin keeps nothing: no expert has room for good beside those that are being read; give \
+             more of --pin, --memory or --slabs",
+        ),
+        Learned::Something if engine.weights().pin(most) > 0 => {}
         Learned::Dropped(_) => terminal::say("--pin keeps nothing: what it goes by is lost"),
         _ => terminal::say(
             "--pin keeps nothing: no earlier run has shown which experts are used most",

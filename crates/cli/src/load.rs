@@ -259,5 +259,6 @@ pub(crate) fn options(args: &EngineArgs) -> EngineOptions {
         prefetch: args.prefetch(),
         slabs: args.slabs(),
         cache: args.expert_cache(),
+        pin: args.pin(),
     }
 }

@@ -27,6 +27,9 @@ struct Memory {
     /// Experts that have room at the same time, of so many.
     expert_slots: usize,
     experts: Option<usize>,
+    /// Of those, what may be kept for good.
+    pinned: Option<usize>,
+    snapshot_bytes: Option<u64>,
     chunk: usize,
 }
 
@@ -79,6 +82,8 @@ impl Moved {
                 spine_stream_bytes: stream.layout().stream_bytes,
                 expert_slots: stream.expert_slots(),
                 experts: plan.map(|plan| plan.experts),
+                pinned: plan.map(|plan| plan.pinned),
+                snapshot_bytes: plan.map(|plan| plan.snapshots),
                 chunk: engine.chunk(),
             },
             drives: drives

@@ -40,10 +40,12 @@ impl Division {
     ) -> Result<Division, EngineError> {
         let threads = threads(options)?;
         let usage = |context| Usage { context, chunk: chunk(options, context), threads };
-        let demand = |context| {
-            let mut demand = Demand::new(spec, rooms, usage(context));
-            demand.snapshots = asked_snapshots(options);
-            demand
+        let demand = |context| Demand {
+            snapshots: asked_snapshots(options),
+            slabs: options.slabs.map_or(usize::MAX, NonZeroUsize::get),
+            cache: options.cache,
+            pin: options.pin,
+            ..Demand::new(spec, rooms, usage(context))
         };
         // The eighth is a wish; that the smallest plan fits is not.
         let affordable = |context| {

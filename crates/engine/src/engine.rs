@@ -44,7 +44,7 @@ impl Engine {
         let division = Division::of(&spec, &rooms, &options, budget);
         let division = division.map_err(|error| residency::explain(&limits, error))?;
         let Division { usage, short_of, plan, .. } = division;
-        let layout = residency::layout(&spec, &plan, &options);
+        let layout = residency::layout(&plan, &options);
         let (stop_ids, recipe) = (checkpoint.stop_ids(), checkpoint.recipe());
         let room = Room::hold(&plan, usage.threads)?;
         let weights = StreamedWeights::open(checkpoint, layout, options.io)?;

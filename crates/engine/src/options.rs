@@ -57,6 +57,8 @@ pub struct EngineOptions {
     pub slabs: Option<NonZeroUsize>,
     /// Whether experts stay in memory after use.
     pub cache: bool,
+    /// Bytes of experts that may be kept for good, once it is known which are used most.
+    pub pin: u64,
 }
 
 impl Default for EngineOptions {
@@ -72,6 +74,7 @@ impl Default for EngineOptions {
             prefetch: Prefetch::Auto,
             slabs: None,
             cache: true,
+            pin: 0,
         }
     }
 }

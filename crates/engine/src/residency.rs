@@ -72,13 +72,11 @@ pub(crate) fn explain(limits: &Limits, error: EngineError) -> EngineError {
 }
 
 /// The plan as the stream takes it.
-pub(crate) fn layout(spec: &ModelSpec, plan: &Plan, options: &EngineOptions) -> Layout {
-    let everything = Layout::everything(spec).expert_slots;
-    let slots = options.slabs.map_or(usize::MAX, |slabs| slabs.get());
+pub(crate) fn layout(plan: &Plan, options: &EngineOptions) -> Layout {
     Layout {
         resident: plan.spine_resident.clone(),
         stream_bytes: plan.spine_stream_bytes as usize,
-        expert_slots: plan.expert_slabs.min(slots).clamp(1, everything),
+        expert_slots: plan.expert_slabs.max(1),
         slot_bytes: Some(plan.expert_room as usize),
         cache: options.cache,
         prefetch: options.prefetch,

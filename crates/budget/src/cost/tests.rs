@@ -26,7 +26,7 @@ impl K3 {
     fn at(&self, budget: u64, rates: &Rates) -> (Plan, Estimate) {
         let plan = Plan::make(&self.demand, budget).unwrap();
         let hits = hit_rate(&self.demand, plan.kept(&self.demand));
-        let estimate = Estimate::of(&plan, &self.touched, rates, hits);
+        let estimate = Estimate::of(&plan, &self.touched, rates, hits, GUESSED);
         (plan, estimate)
     }
 }
@@ -103,7 +103,16 @@ fn a_model_without_experts_reads_none() {
     let demand = Demand::of_spec(&spec, SpineFormat::Bf16, usage);
     let plan = Plan::make(&demand, 64 * GIB).unwrap();
     let touched = Touched::of(&spec, SpineFormat::Bf16, 0);
-    let estimate = Estimate::of(&plan, &touched, &RATES, hit_rate(&demand, plan.kept(&demand)));
+    let hits = hit_rate(&demand, plan.kept(&demand));
+    let estimate = Estimate::of(&plan, &touched, &RATES, hits, GUESSED);
     assert_eq!((plan.expert_slabs, estimate.expert_read_bytes), (0, 0));
     assert!(estimate.token_seconds.is_finite() && estimate.prompt_seconds.is_finite());
+}
+
+#[test]
+fn without_guesses_no_expert_is_read_early() {
+    let k3 = k3(SpineFormat::Int8);
+    let plan = Plan::make(&k3.demand, 80 * GIB).unwrap();
+    let token = |guessed| Estimate::of(&plan, &k3.touched, &RATES, 0.5, guessed).token_seconds;
+    assert!(token(0.0) > token(GUESSED));
 }

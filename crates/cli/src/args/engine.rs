@@ -252,9 +252,9 @@ impl EngineArgs {
         self.slabs.map(|slabs| slabs.0)
     }
 
-    /// Bytes of experts to keep for good, where given.
-    pub(crate) fn pin(&self) -> Option<u64> {
-        self.pin.map(|bytes| bytes.0.get() as u64)
+    /// Bytes of experts to keep for good.
+    pub(crate) fn pin(&self) -> u64 {
+        self.pin.map_or(0, |bytes| bytes.0.get() as u64)
     }
 
     /// Whether experts stay in memory after use.

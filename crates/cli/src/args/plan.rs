@@ -6,7 +6,8 @@ use std::str::FromStr;
 use clap::Args;
 
 use super::engine::EngineArgs;
-use super::{Given, Usage};
+use super::size::{Auto, Count};
+use super::{Given, Usage, snapshots};
 
 /// Say what memory buys and how fast a model will run, before it runs
 ///
@@ -27,6 +28,11 @@ pub(crate) struct PlanArgs {
     /// The drive's speed in 10^9 bytes per second, in place of measuring it
     #[arg(long, value_name = "GBPS")]
     drive_gbps: Option<Gbps>,
+
+    /// Plan for 'serve', with this memory for states of conversations to go on from; 'auto' as 'serve'
+    /// and 'chat' take it
+    #[arg(long, value_name = "SIZE|auto")]
+    snapshot_memory: Option<Auto<Count>>,
 
     #[command(flatten)]
     engine: EngineArgs,
@@ -79,7 +85,7 @@ pub(crate) enum Drive {
 
 impl PlanArgs {
     pub(super) fn meaning(self, given: Given) -> Result<Plan, Usage> {
-        let PlanArgs { k3, drive, drive_gbps, engine } = self;
+        let PlanArgs { k3, drive, drive_gbps, snapshot_memory, engine } = self;
         if k3 && given == Given::Typed {
             return Err(Usage("--k3 plans for the released model: leave --model out".to_owned()));
         }
@@ -93,6 +99,7 @@ impl PlanArgs {
             (None, None) => Drive::Measure,
         };
         let subject = if k3 { Subject::Released } else { Subject::Model };
-        Ok(Plan { subject, drive, engine })
+        let snapshots = snapshot_memory.as_ref().map(snapshots::memory).unwrap_or_default();
+        Ok(Plan { subject, drive, engine: engine.with_snapshots(snapshots) })
     }
 }

@@ -53,13 +53,18 @@ pub(crate) struct SnapshotDisk {
 
 impl SnapshotArgs {
     pub(super) fn memory(&self) -> SnapshotMemory {
-        match self.snapshot_memory.0 {
-            None => SnapshotMemory::Auto,
-            Some(Count(bytes)) => SnapshotMemory::Bytes(bytes as u64),
-        }
+        memory(&self.snapshot_memory)
     }
 
     pub(super) fn disk(self) -> SnapshotDisk {
         SnapshotDisk { folder: self.snapshot_dir, bytes: self.snapshot_disk.0 as u64 }
+    }
+}
+
+/// What was typed for the memory of snapshots.
+pub(super) fn memory(typed: &Auto<Count>) -> SnapshotMemory {
+    match typed.0 {
+        None => SnapshotMemory::Auto,
+        Some(Count(bytes)) => SnapshotMemory::Bytes(bytes as u64),
     }
 }

@@ -4,10 +4,10 @@ mod machine;
 mod words;
 
 use deltafin_budget::{
-    Bound, Demand, Form, Learned, Limits, Outlook, PlanError, Rates, Rooms, SpineFormat, Touched,
-    Usable,
+    Bound, Demand, Form, GUESSED, Learned, Limits, Outlook, PlanError, Rates, Rooms, SpineFormat,
+    Touched, Usable,
 };
-use deltafin_engine::{Division, ModelSpec, Recipe};
+use deltafin_engine::{Division, ModelSpec, Prefetch, Recipe};
 use deltafin_store::{Checkpoint, SpineChoice};
 use serde::Serialize;
 
@@ -66,7 +66,7 @@ pub(crate) fn plan(asked: &Plan, given: Given) -> Result<(), Failure> {
     let division = Division::of(target.spec(), &target.rooms(), &options, budget)?;
     let machine = Machine::measure(&target, asked, division.usage.threads)?;
     let learned = target.learned()?;
-    let outlook = outlook(&target, &machine, &division, &learned)?;
+    let outlook = outlook(&target, &machine, &division, &learned, options.prefetch)?;
     let report = Report {
         model: target.name(),
         installed: matches!(target, Target::Opened { .. }),
@@ -90,13 +90,16 @@ fn outlook(
     machine: &Machine,
     division: &Division,
     learned: &Learned,
+    prefetch: Prefetch,
 ) -> Result<Outlook, PlanError> {
     let (spec, format) = (target.spec(), target.format());
     let Division { usage, demand, plan, .. } = division;
     let form = |format, demand| {
         let Rates { spine_gbps, prompt_gmacs, .. } = machine.rates(spec, format);
         let touched = Touched::of(spec, format, POSITION.min(usage.context));
-        Form { demand, touched, spine_gbps, prompt_gmacs, learned: learned.clone() }
+        // Measured of the usual guesses; others stand in for no better.
+        let guessed = if prefetch == Prefetch::Off { 0.0 } else { GUESSED };
+        Form { demand, touched, spine_gbps, prompt_gmacs, learned: learned.clone(), guessed }
     };
     let int8 = || {
         let spine = Rooms::of_spec(spec, SpineFormat::Int8).spine;

@@ -60,23 +60,42 @@ fn too_little_memory_is_refused_at_once_with_what_would_do() {
 #[test]
 fn what_is_planned_is_what_runs() {
     let model = fixture("k3-micro");
-    let flags = ["--model", &model, "--memory", "64M", "--json"];
-    let planned = [&["plan", "--drive-gbps", "1"], &flags[..]].concat();
-    let ran = ["run", "--prompt-ids", "1,2", "--ids", "--max-new", "1"];
-    let (planned, ran) = (deltafin(&planned).json(), deltafin(&[&ran, &flags[..]].concat()).json());
-    let (plan, stats) = (&planned["outlook"]["plan"], &ran["stats"]);
-    assert_eq!(planned["context"], stats["context"], "{planned} {ran}");
-    assert_eq!(planned["context_short_of"], 32768);
-    for (plans, runs) in [
-        ("budget", "budget_bytes"),
-        ("spine_resident_bytes", "spine_resident_bytes"),
-        ("spine_stream_bytes", "spine_stream_bytes"),
-        ("expert_slabs", "expert_slots"),
-        ("experts", "experts"),
-        ("chunk_rows", "chunk"),
-    ] {
-        assert_eq!(plan[plans], stats["plan"][runs], "{plans}: {planned} {ran}");
+    let pinned = ["--context", "100", "--slabs", "12", "--pin", "64K", "--prefetch", "off"];
+    for more in [&[][..], &pinned] {
+        let flags = [&["--model", &model, "--memory", "64M", "--json"], more].concat();
+        let planned = deltafin(&[&["plan", "--drive-gbps", "1"], &flags[..]].concat()).json();
+        let run = ["run", "--prompt-ids", "1,2", "--ids", "--max-new", "1"];
+        let ran = deltafin(&[&run, &flags[..]].concat()).json();
+        let (plan, stats) = (&planned["outlook"]["plan"], &ran["stats"]);
+        assert_eq!(planned["context"], stats["context"], "{planned} {ran}");
+        assert_eq!(planned["context_short_of"].is_u64(), more.is_empty());
+        for (plans, runs) in [
+            ("budget", "budget_bytes"),
+            ("snapshots", "snapshot_bytes"),
+            ("spine_resident_bytes", "spine_resident_bytes"),
+            ("spine_stream_bytes", "spine_stream_bytes"),
+            ("expert_slabs", "expert_slots"),
+            ("pinned", "pinned"),
+            ("experts", "experts"),
+            ("chunk_rows", "chunk"),
+        ] {
+            assert_eq!(plan[plans], stats["plan"][runs], "{plans}: {planned} {ran}");
+        }
     }
+}
+
+/// What a server keeps of conversations is a part of the memory, in the plan as in the server.
+#[test]
+fn a_server_s_snapshots_are_planned_with() {
+    let model = fixture("k3-micro");
+    let plan = |more: &[&str]| {
+        let args = ["plan", "--model", &model, "--memory", "64M", "--drive-gbps", "1"];
+        deltafin(&[&args, more].concat())
+    };
+    let text = plan(&["--snapshot-memory", "auto"]).ok();
+    assert!(text.contains("  snapshots ") && text.contains("of earlier conversations"), "{text}");
+    let line = plan(&["--snapshot-memory", "60M"]).refusal();
+    assert!(line.contains("too small"), "{line}");
 }
 
 #[test]

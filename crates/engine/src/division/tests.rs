@@ -21,7 +21,11 @@ fn all_options() -> Vec<EngineOptions> {
         threads: NonZeroUsize::new(4),
         ..EngineOptions::default()
     };
-    contexts.into_iter().flat_map(|c| snapshots.map(|s| (c, s))).map(of).collect()
+    let mut all: Vec<EngineOptions> =
+        contexts.into_iter().flat_map(|c| snapshots.map(|s| (c, s))).map(of).collect();
+    let slabs = NonZeroUsize::new(1);
+    all.push(EngineOptions { slabs, cache: false, pin: 1 << 30, ..all[1] });
+    all
 }
 
 fn refused(divided: Result<Division, EngineError>) -> Option<(u64, String)> {
@@ -86,4 +90,25 @@ fn what_is_not_usual_is_told() {
     let asked = EngineOptions { context: NonZeroUsize::new(2 << 20), ..all_options()[0] };
     let error = Division::of(&spec, &rooms, &asked, 8 << 30).unwrap_err();
     assert!(matches!(error, EngineError::Context { .. }), "{error}");
+}
+
+#[test]
+fn whatever_takes_memory_is_in_the_plan() {
+    let (spec, rooms) = models().remove(1);
+    let divide =
+        |options: EngineOptions| Division::of(&spec, &rooms, &options, 96 << 30).unwrap().plan;
+    let usual = all_options()[0];
+    let plan = divide(usual);
+    assert!(plan.cache > 100 && (plan.snapshots, plan.pinned) == (0, 0), "{plan}");
+    let snapshots = divide(EngineOptions { snapshots: SnapshotMemory::Auto, ..usual });
+    assert!(snapshots.snapshots > 0 && snapshots.bytes() <= snapshots.budget, "{snapshots}");
+    assert!(snapshots.cache < plan.cache, "{snapshots}");
+    let slabs = divide(EngineOptions { slabs: NonZeroUsize::new(50), ..usual });
+    assert_eq!((slabs.expert_slabs, slabs.cache), (50, 50 - plan.working_slabs()));
+    assert_eq!(
+        divide(EngineOptions { pin: 1 << 30, ..usual }).pinned as u64,
+        (1 << 30) / plan.expert_room
+    );
+    let off = divide(EngineOptions { cache: false, ..usual });
+    assert_eq!((off.cache, off.expert_slabs), (0, plan.working_slabs()));
 }

@@ -14,7 +14,7 @@ use deltafin_model::{
 use deltafin_spec::{ExpertId, LayerId, ModelSpec};
 use deltafin_store::drive::IoMode;
 use deltafin_store::{Checkpoint, Store, StoreError, read_record, read_row};
-use deltafin_stream::{Layout, Phase, SpineLease, Stream, StreamError, expert_room};
+use deltafin_stream::{Layout, Phase, SpineLease, Stream, StreamError};
 use heat::HeatFile;
 pub use heat::{Learned, learned_in};
 use std::path::Path;
@@ -81,10 +81,9 @@ impl StreamedWeights {
         }
     }
 
-    /// Keeps the experts that earlier runs used most in memory for good, up to `bytes`. Returns how many.
-    pub fn pin(&self, bytes: u64) -> usize {
-        let room = expert_room(&self.checkpoint.catalog) as u64;
-        self.stream.pin((bytes / room) as usize)
+    /// Keeps the experts that earlier runs used most in memory for good, up to so many. Returns how many.
+    pub fn pin(&self, most: usize) -> usize {
+        self.stream.pin(most)
     }
 
     /// The name that tells these weights from others.

@@ -19,6 +19,10 @@ pub(super) fn words(report: &Report) -> String {
     text += &machine_words(machine, *spine);
     text += &memory_words(memory);
     text += &format!("\n{}\n\n", outlook.plan);
+    if outlook.plan.pinned > 0 && !report.routes_learned {
+        text +=
+            "note: nothing is kept for good before a run has shown which experts are used most\n";
+    }
     text += &estimate_words(&outlook.estimate, report.routes_learned);
     text += &change("with 1 GiB more memory", outlook.more_memory.as_ref(), &outlook.estimate);
     if reads(&outlook.estimate) > 0 {
