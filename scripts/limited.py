@@ -6,8 +6,9 @@ The command gets a control group of its own, of either version, whose limit coun
 stacks, page cache, page tables. There is no swap to go to. A command that needs more is killed, which
 is exit status 137. Where no group can be made the command runs without a limit.
 
-REPORT gets lines for a shell to source:
+REPORT gets lines for a shell to source, the first at once and the others when the command has ended:
 
+    pid=NUMBER          the command's process
     limited=yes|no      whether there was a limit
     resident=BYTES      the most that was resident, as the kernel tells the parent of a process
     group=BYTES         the most the group had, page cache included; 0 without a group
@@ -85,9 +86,11 @@ def main():
     group = Group(int(limit))
     inside = group.enter if group.path else None
     child = subprocess.Popen(command, preexec_fn=inside)
+    Path(report).write_text(f"pid={child.pid}\n")
     _, status, usage = os.wait4(child.pid, 0)
     code = os.waitstatus_to_exitcode(status)
     lines = {
+        "pid": child.pid,
         "limited": "yes" if group.path else "no",
         "resident": usage.ru_maxrss * 1024,
         "group": group.peak() if group.path else 0,

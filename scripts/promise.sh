@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: `deltafin run` held to its memory budget from outside.
+# Sourced by the scripts beside it: `deltafin` held to its memory budget from outside.
 #
 # The caller sets `deltafin`, the program, and `work`, a folder for what is left lying about.
 
@@ -21,19 +21,22 @@ smallest() {
 # keeps BUDGET_MIB ARGUMENTS...: runs `deltafin run ARGUMENTS` with this budget in a control group that
 # kills it at LIMIT_PERCENT (105) of it, and fails unless it ends well with no more than the budget
 # resident. What it printed is in $work/printed. Where no group can be made, that is said once.
-keeps() {
+keeps() { holds "$1" run "${@:2}"; }
+
+# holds BUDGET_MIB COMMAND...: the same for any command of deltafin.
+holds() {
   local budget=$1 bytes=$(($1 << 20)) status=0 began=$SECONDS
   shift
   python3 "$(dirname "${BASH_SOURCE[0]}")/limited.py" "$work/report" $((bytes / 100 * ${LIMIT_PERCENT:-105})) \
-    "$deltafin" run "$@" --memory "${budget}M" >"$work/printed" 2>"$work/said" || status=$?
+    "$deltafin" "$@" --memory "${budget}M" >"$work/printed" 2>"$work/said" || status=$?
   # shellcheck source=/dev/null
   . "$work/report"
   if [ "$limited" = no ] && [ -z "${said_unlimited:-}" ]; then
     said_unlimited=yes
     echo 'no control group with a limit can be made here: only resident memory is looked at'
   fi
-  [ "$status" = 0 ] || fail "--memory ${budget}M: ended with $status (137: killed by the limit)" "$(cat "$work/said")"
-  echo "--memory ${budget}M: $(mib "$resident") resident, $(mib "$group") with the page cache," \
+  [ "$status" = 0 ] || fail "$1 --memory ${budget}M: ended with $status (137: killed by the limit)" "$(cat "$work/said")"
+  echo "$1 --memory ${budget}M: $(mib "$resident") resident, $(mib "$group") with the page cache," \
     "$((SECONDS - began)) s"
-  [ "$resident" -le "$bytes" ] || fail "--memory ${budget}M: the promise is broken"
+  [ "$resident" -le "$bytes" ] || fail "$1 --memory ${budget}M: the promise is broken"
 }

@@ -6,7 +6,7 @@ use crate::residency;
 use crate::room::Room;
 use crate::weights::StreamedWeights;
 use crate::{EngineError, Session};
-use deltafin_budget::{Limits, Plan};
+use deltafin_budget::{Limits, Plan, Pressure};
 use deltafin_checkpoint::Recipe;
 use deltafin_kernels::{Isa, IsaKind, Kernels};
 use deltafin_model::{Forward, Weights};
@@ -49,7 +49,7 @@ impl Engine {
         let room = Room::hold(&plan, usage.threads)?;
         let weights = StreamedWeights::open(checkpoint, layout, options.io)?;
         if options.memory.is_none() {
-            weights.give_way();
+            weights.give_way_to(Pressure::watch());
         }
         let settled = Settled {
             isa,

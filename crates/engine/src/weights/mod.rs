@@ -67,9 +67,10 @@ impl StreamedWeights {
         Ok(file.adopt(&self.stream))
     }
 
-    /// From now on the expert cache shrinks, for good, whenever the system runs short of memory.
-    pub(crate) fn give_way(&self) {
-        self.pressure.get_or_init(|| Mutex::new(Pressure::watch()));
+    /// From now on the expert cache shrinks, for good, whenever the system that `pressure` watches runs
+    /// short of memory. The first one that is named is watched.
+    pub fn give_way_to(&self, pressure: Pressure) {
+        self.pressure.get_or_init(|| Mutex::new(pressure));
     }
 
     /// Looks at the system's memory, once a second at most.
