@@ -36,10 +36,26 @@ fn answer(at: SocketAddr) -> Value {
     ask(at, talk(), json!({ "logprobs": true, "top_logprobs": 5 }))
 }
 
-fn streamed(at: SocketAddr) -> String {
-    let body = json!({ "messages": talk(), "stream": true });
+/// The same, put together from the pieces of a stream.
+fn streamed(at: SocketAddr) -> (Value, Value) {
+    let body = json!({ "messages": talk(), "stream": true, "logprobs": true, "top_logprobs": 5 });
     let events = post(at, "/v1/chat/completions", &body).events();
-    events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str()).collect()
+    let choices = || events.iter().map(|event| &event["choices"][0]);
+    let text = |name: &str| -> String {
+        choices().filter_map(|choice| choice["delta"][name].as_str()).collect()
+    };
+    let tokens = |name: &str| -> Vec<Value> {
+        let lists = choices().filter_map(|choice| choice["logprobs"][name].as_array());
+        lists.flatten().cloned().collect()
+    };
+    let message = json!({
+        "role": "assistant", "content": text("content"), "reasoning_content": text("reasoning_content"),
+        "reasoning": text("reasoning"), "refusal": null,
+    });
+    let logprobs = json!({
+        "content": tokens("content"), "refusal": null, "reasoning_content": tokens("reasoning_content"),
+    });
+    (message, logprobs)
 }
 
 /// Whole, streamed, after itself, after an unrelated conversation, after one that was left in the middle,
@@ -61,7 +77,7 @@ fn the_same_prompt_gives_the_same_text_whatever_came_before() {
     let all = prompt_tokens(&cold);
     check(at, 0);
     check(at, all);
-    assert_eq!(json!(streamed(at)), cold["choices"][0]["message"]["content"]);
+    assert_eq!(streamed(at), said(&cold));
     ask(at, json!([user("Tell me something else entirely.")]), json!({ "max_tokens": 20 }));
     check(at, all);
     let mut left = post(at, "/v1/chat/completions", &json!({ "messages": talk(), "stream": true }));
