@@ -54,7 +54,7 @@ fn report(asked: &Doctor, findings: &[Finding]) -> Result<(), Failure> {
         }
         terminal::print_line(&match (faults, warnings) {
             (0, 0) => "all is as it should be".to_owned(),
-            (faults, warnings) => format!("{faults} faults, {warnings} warnings"),
+            (faults, warnings) => format!("faults: {faults}, warnings: {warnings}"),
         })?;
     }
     if faults == 0 { Ok(()) } else { Err(Failure::Reported) }
