@@ -7,9 +7,16 @@ use crate::program::{Ran, command, ran};
 
 /// Runs the program where a shell has set a limit.
 fn within(limit: &str, args: &[&str]) -> Ran {
+    piped("exec", limit, args)
+}
+
+/// The same, with words of the shell before the program.
+fn piped(before: &str, limit: &str, args: &[&str]) -> Ran {
     let deltafin = command();
     let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("ulimit {limit}; exec \"$0\" \"$@\"")]).arg(deltafin.get_program());
+    shell
+        .args(["-c", &format!("ulimit {limit}; {before} \"$0\" \"$@\"")])
+        .arg(deltafin.get_program());
     for (name, value) in deltafin.get_envs() {
         match value {
             Some(value) => shell.env(name, value),
@@ -59,4 +66,18 @@ fn a_limit_of_file_sizes_is_a_fault() {
     assert_eq!((run.code, run.out.as_str()), (Some(1), " Paris.\n"), "{run:?}");
     assert!(run.said().starts_with(&format!("deltafin: cannot write {path}: ")), "{run:?}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+}
+
+/// What was saved before stays until the new is whole.
+#[test]
+fn a_conversation_that_cannot_be_saved_spares_the_one_that_is_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("talk.json");
+    std::fs::write(&path, "precious").expect("written");
+    let said = format!("echo '/save {}' |", path.display());
+    let run = piped(&said, "-f 0", &["chat", "--model", "demo"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.err.contains("cannot write") && run.err.contains("talk.json"), "{run:?}");
+    assert_eq!(std::fs::read_to_string(&path).expect("a file"), "precious");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }

@@ -1,5 +1,6 @@
 //! What was said so far, and what a request makes of it.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use deltafin_text::Effort;
@@ -8,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::Style;
 use crate::failure::Failure;
+use crate::new_file::{NewFile, Unfinished};
 
 /// A conversation: an optional system message, then turns.
 #[derive(Debug)]
@@ -73,8 +75,10 @@ impl History {
             Some(effort) => json!({ "messages": &messages, "thinking_effort": effort.as_str() }),
             None => json!({ "messages": &messages, "thinking": false }),
         };
-        std::fs::write(path, format!("{request:#}\n"))
-            .map_err(|e| Failure::about(format!("cannot write {}", path.display()), &e))?;
+        // An older conversation of that name stays until this one is whole.
+        let mut file = NewFile::create(path, &Unfinished::default())?;
+        file.write_all(format!("{request:#}\n").as_bytes()).map_err(|e| file.cannot_write(&e))?;
+        file.finish()?;
         Ok(messages.len())
     }
 }
