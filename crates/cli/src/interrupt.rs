@@ -3,9 +3,9 @@
 //! One flag does both. While it is up, an interrupt ends the process at once; otherwise an
 //! interrupt raises it, and the engine, which watches the same flag, stops after the current token.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -49,8 +49,10 @@ impl Interrupts {
         let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
         let mut signals = signals.map_err(about)?;
         // A handler may not touch files; a thread may.
+        let heard = flag();
         let watcher = std::thread::Builder::new().spawn(move || {
             for signal in signals.forever() {
+                heard.store(true, Ordering::SeqCst);
                 let is_first = signal == SIGINT && !raised.swap(true, Ordering::SeqCst);
                 if !is_first {
                     tidy();
@@ -69,6 +71,7 @@ impl Interrupts {
 
     /// Work begins that is worth ending well. The flag it must watch.
     pub(crate) fn begin(&self) -> &AtomicBool {
+        flag().store(false, Ordering::SeqCst);
         self.raised.store(false, Ordering::SeqCst);
         &self.raised
     }
@@ -77,6 +80,12 @@ impl Interrupts {
     pub(crate) fn end(&self) -> bool {
         self.raised.swap(true, Ordering::SeqCst)
     }
+}
+
+/// Raised by an interrupt, until the next work begins: for those who wait for something that may never come.
+pub(crate) fn flag() -> Arc<AtomicBool> {
+    static HEARD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    HEARD.get_or_init(Arc::default).clone()
 }
 
 /// Between two looks at the flag.
@@ -131,6 +140,7 @@ fn watch(signal: i32, exit_code: i32, raised: &Arc<AtomicBool>) -> Result<(), Fa
     signal_hook::flag::register_conditional_shutdown(signal, exit_code, raised.clone())
         .map_err(about)?;
     signal_hook::flag::register(signal, raised.clone()).map_err(about)?;
+    signal_hook::flag::register(signal, flag()).map_err(about)?;
     Ok(())
 }
 

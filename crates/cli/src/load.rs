@@ -10,13 +10,14 @@ use deltafin_store::{Checkpoint, DeclaredIds, TokenizerFiles};
 use deltafin_text::Tokenizer;
 use deltafin_text::tokenizer::{RANK_FILE_BYTES_MAX, SPECIAL_TOKENS, TOKENIZER_CONFIG_BYTES_MAX};
 
-use crate::args::{self, EngineArgs, Given};
+use crate::args::{self, EngineArgs, Given, Network};
 use crate::built_in;
 use crate::failure::Failure;
 use crate::learned;
 use crate::model_choice::{self, Model};
 use crate::moved;
 use crate::spine;
+use crate::streamed;
 use crate::terminal::{self, ProgressLine, Terminal};
 
 const RANK_FILE: &str = "tiktoken.model";
@@ -50,7 +51,7 @@ impl Loaded {
         given: Given,
     ) -> Result<Loaded, Failure> {
         let model = model_choice::choose(args.model.clone(), given)?;
-        let checkpoint = checkpoint(&model)?;
+        let checkpoint = checkpoint(&model, &args.network())?;
         args::check_ids(ids, checkpoint.spec().vocab)?;
         Loaded::of(model, checkpoint, args)
     }
@@ -129,10 +130,10 @@ impl Loaded {
 }
 
 /// The checkpoint of a model, validated.
-pub(crate) fn checkpoint(model: &Model) -> Result<Checkpoint, Failure> {
+pub(crate) fn checkpoint(model: &Model, network: &Network) -> Result<Checkpoint, Failure> {
     Ok(match model {
         Model::Demo => deltafin_store::from_memory(built_in::FILES)?,
-        Model::Directory(path) => deltafin_store::open_dir(path)?,
+        Model::Directory(path) => streamed::open_dir(path, network)?,
     })
 }
 

@@ -23,6 +23,7 @@ mod safetensors;
 mod spine;
 mod stats;
 mod status;
+mod streamed;
 mod target;
 mod terminal;
 mod user_folder;

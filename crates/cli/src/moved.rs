@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use deltafin_engine::{Counters, Engine, Use};
+use deltafin_store::drive::Traffic;
 use serde::Serialize;
 
 use crate::stats::{bytes, seconds};
@@ -14,6 +15,16 @@ pub(crate) struct Moved {
     plan: Memory,
     drives: Vec<Drive>,
     reads: Reads,
+    /// Experts that came over the network, where they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fetched: Option<Fetched>,
+}
+
+/// What came over the network since the engine was opened.
+#[derive(Clone, Debug, Serialize)]
+struct Fetched {
+    experts: u64,
+    bytes: u64,
 }
 
 /// How memory was divided.
@@ -74,7 +85,10 @@ impl Moved {
         let stream = engine.weights().stream();
         let counted = stream.counters().since(earlier);
         let plan = engine.plan();
-        let drives = stream.report().drives.into_iter();
+        let report = stream.report();
+        let is_distant = engine.weights().is_distant();
+        let Traffic { reads: experts, bytes } = report.brought;
+        let drives = report.drives.into_iter();
         Moved {
             plan: Memory {
                 budget_bytes: plan.map(|plan| plan.budget),
@@ -94,6 +108,7 @@ impl Moved {
                 decode: PhaseReads::of(&counted.decode),
                 wasted_bytes: counted.wasted_bytes,
             },
+            fetched: is_distant.then_some(Fetched { experts, bytes }),
         }
     }
 
@@ -108,6 +123,10 @@ impl Moved {
             if phase.passes > 0 {
                 let _ = write!(words, "\n{label:<12} {}", phase.words());
             }
+        }
+        if let Some(Fetched { experts, bytes: fetched }) = &self.fetched {
+            let fetched = bytes(*fetched);
+            let _ = write!(words, "\nnetwork      {experts} experts fetched, {fetched}");
         }
         if *wasted_bytes > 0 {
             let _ = write!(words, "\nwasted       {} of guesses", bytes(*wasted_bytes));

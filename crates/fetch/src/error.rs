@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use deltafin_store::OpenError;
 use thiserror::Error;
 
 use crate::install::Missing;
@@ -17,6 +18,10 @@ pub enum FetchError {
     Create { path: PathBuf, reason: io::Error },
     #[error("{}: {} is setting it up; wait for it, or give another folder with --model", path.display(), holder_words(*.holder))]
     Busy { path: PathBuf, holder: Option<u32> },
+    #[error("{}: a program is running this model, and fetches experts into the folder; end it, then run the same command again", path.display())]
+    InUse { path: PathBuf },
+    #[error(transparent)]
+    Open(#[from] OpenError),
     #[error("{}: cannot be locked: {reason}; give a folder on another drive with --model", path.display())]
     Lock { path: PathBuf, reason: io::Error },
     #[error("{}: {reason}; remove it, or use the program that wrote it", path.display())]

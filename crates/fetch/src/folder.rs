@@ -6,6 +6,8 @@
 //! .deltafin/NAME.map            what of it is here
 //! .deltafin/install.json.part   what is wanted, while not all of it is here
 //! .deltafin/install.json        the same, once it is
+//! .deltafin/stream.json.part    as these two, where experts are to come when they are needed:
+//! .deltafin/stream.json         their files stay in the making
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -18,10 +20,34 @@ use crate::{FetchError, Source};
 
 /// Holds what is known of the files beside it.
 pub(crate) const NOTES: &str = ".deltafin";
-const RECORD: &str = "install.json";
-const UNFINISHED: &str = "install.json.part";
+/// What tells how far an installation is, the one that counts first.
+const RECORDS: [(Kind, bool); 4] =
+    [(Kind::Full, false), (Kind::Stream, false), (Kind::Stream, true), (Kind::Full, true)];
+/// Holds what is being fetched while the folder is used, by record.
+const CLAIMS: &str = "coming";
 /// Holds the number of the process that writes, for others to tell.
 const HOLDER: &str = "holder";
+
+/// What a folder is to have in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Every byte.
+    Full,
+    /// All but the experts, which come when they are needed.
+    Stream,
+}
+
+impl Kind {
+    /// What notes that it is here, or is not yet.
+    fn record(self, is_finished: bool) -> &'static str {
+        match (self, is_finished) {
+            (Kind::Full, true) => "install.json",
+            (Kind::Full, false) => "install.json.part",
+            (Kind::Stream, true) => "stream.json",
+            (Kind::Stream, false) => "stream.json.part",
+        }
+    }
+}
 
 /// A folder that this process alone installs into.
 #[derive(Debug)]
@@ -64,7 +90,7 @@ impl Folder {
 
     /// Where a file is in the making.
     pub(crate) fn part(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{name}.part"))
+        part_path(&self.dir, name)
     }
 
     /// Where a file's map is.
@@ -78,36 +104,33 @@ impl Folder {
     }
 
     /// Notes what is wanted; from here on the folder is unfinished.
-    pub(crate) fn begin(&self, record: &Record) -> io::Result<()> {
-        record.write(&self.notes.join(UNFINISHED))?;
-        let finished = self.notes.join(RECORD);
-        if finished.exists() {
-            fs::remove_file(finished)?;
+    pub(crate) fn begin(&self, record: &Record, kind: Kind) -> io::Result<()> {
+        record.write(&self.notes.join(kind.record(false)))?;
+        for (other, is_finished) in RECORDS {
+            let path = self.notes.join(other.record(is_finished));
+            if (other, is_finished) != (kind, false) && path.exists() {
+                fs::remove_file(path)?;
+            }
         }
         self.sync()
     }
 
-    /// Whether it says that it is unfinished.
-    pub(crate) fn is_begun(&self) -> bool {
-        self.notes.join(UNFINISHED).exists()
+    /// Notes that all of it is here.
+    pub(crate) fn finish(&self, kind: Kind) -> io::Result<()> {
+        let [unfinished, finished] = [false, true].map(|is| self.notes.join(kind.record(is)));
+        fs::rename(unfinished, finished)?;
+        self.sync()
     }
 
-    /// Notes that all of it is here.
-    pub(crate) fn finish(&self) -> io::Result<()> {
-        fs::rename(self.notes.join(UNFINISHED), self.notes.join(RECORD))?;
-        self.sync()
+    /// What it is to have in the end, and whether it has that.
+    pub(crate) fn state(&self) -> Option<(Kind, bool)> {
+        state(&self.dir)
     }
 
     /// Makes names last.
     pub(crate) fn sync(&self) -> io::Result<()> {
         File::open(&self.notes)?.sync_all()?;
         File::open(&self.dir)?.sync_all()
-    }
-
-    /// How many bytes there is room for.
-    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
-        let room = rustix::fs::statvfs(&self.dir)?;
-        Ok(room.f_bavail.saturating_mul(room.f_frsize))
     }
 }
 
@@ -123,6 +146,9 @@ pub(crate) fn lock(dir: &Path) -> Result<File, FetchError> {
     let lock = File::open(dir).map_err(|reason| FetchError::Create { path: path(), reason })?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) if lock.try_lock_shared().is_ok() => {
+            Err(FetchError::InUse { path: path() })
+        }
         Err(TryLockError::WouldBlock) => {
             Err(FetchError::Busy { path: path(), holder: holder(dir) })
         }
@@ -130,20 +156,54 @@ pub(crate) fn lock(dir: &Path) -> Result<File, FetchError> {
     }
 }
 
+/// What a folder is to have in the end, and whether it has that.
+pub(crate) fn state(dir: &Path) -> Option<(Kind, bool)> {
+    let notes = dir.join(NOTES);
+    let is_there =
+        |(kind, is_finished): &(Kind, bool)| notes.join(kind.record(*is_finished)).exists();
+    RECORDS.into_iter().find(is_there)
+}
+
 /// Whether a folder was installed, or is being, from wherever.
 pub fn is_installed(dir: &Path) -> bool {
-    [RECORD, UNFINISHED].iter().any(|name| dir.join(NOTES).join(name).exists())
+    state(dir).is_some()
 }
 
 /// Whether all that was to be installed in a folder is there.
 pub fn is_finished(dir: &Path) -> bool {
-    let notes = dir.join(NOTES);
-    notes.join(RECORD).exists() && !notes.join(UNFINISHED).exists()
+    state(dir).is_some_and(|(_, is_finished)| is_finished)
+}
+
+/// Whether a folder gets its experts when they are needed, and has all else.
+pub fn is_streamed(dir: &Path) -> bool {
+    state(dir) == Some((Kind::Stream, true))
 }
 
 /// The source that a folder was installed from, or is being.
 pub fn installed_from(dir: &Path) -> Option<Source> {
     record(dir).ok().flatten()?.asked.parse().ok()
+}
+
+/// Where a file is in the making.
+pub(crate) fn part_path(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{name}.part"))
+}
+
+/// Where processes claim what they fetch while the folder is used.
+pub(crate) fn claims(dir: &Path) -> PathBuf {
+    dir.join(NOTES).join(CLAIMS)
+}
+
+/// Keeps out whoever sets a folder up, as long as the result is kept; others that use it may come in.
+pub(crate) fn share(dir: &Path) -> Result<File, FetchError> {
+    let lock = File::open(dir).map_err(|error| FetchError::disk(dir, error))?;
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            Err(FetchError::Busy { path: dir.to_owned(), holder: holder(dir) })
+        }
+        Err(TryLockError::Error(reason)) => Err(FetchError::Lock { path: dir.to_owned(), reason }),
+    }
 }
 
 /// Where a file's map is.
@@ -153,11 +213,8 @@ pub(crate) fn map_path(dir: &Path, name: &str) -> PathBuf {
 
 /// What is being installed in a folder, or is.
 pub(crate) fn record(dir: &Path) -> Result<Option<Record>, FetchError> {
-    let notes = dir.join(NOTES);
-    match Record::read(&notes.join(UNFINISHED))? {
-        Some(record) => Ok(Some(record)),
-        None => Record::read(&notes.join(RECORD)),
-    }
+    let Some((kind, is_finished)) = state(dir) else { return Ok(None) };
+    Record::read(&dir.join(NOTES).join(kind.record(is_finished)))
 }
 
 /// Bytes of the drive that a file takes, which are fewer than its length where it has holes.
@@ -165,7 +222,8 @@ pub fn taken_bytes(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |meta| (meta.blocks() * 512).min(meta.len()))
 }
 
-fn is_same(open: &File, path: &Path) -> bool {
+/// Whether an open file is the one that has this name.
+pub(crate) fn is_same(open: &File, path: &Path) -> bool {
     let inode = |meta: fs::Metadata| (meta.dev(), meta.ino());
     match (open.metadata(), fs::metadata(path)) {
         (Ok(open), Ok(named)) => inode(open) == inode(named),

@@ -22,7 +22,7 @@ const TAG: &str = "tag ";
 /// Says that the whole file is what the source announced.
 const PROVEN: &str = "proven";
 /// A longer one is none of ours: K3 has fewer than a thousand pieces in a shard.
-const MAP_BYTES_MAX: u64 = 1 << 28;
+pub(crate) const MAP_BYTES_MAX: u64 = 1 << 28;
 
 /// A BLAKE3 digest.
 pub(crate) type Digest = [u8; 32];
@@ -36,6 +36,14 @@ pub(crate) struct Known {
     pub(crate) tag: Option<String>,
     /// Whether the file is proven.
     pub(crate) proven: bool,
+}
+
+impl Known {
+    /// Whether a piece is here.
+    pub(crate) fn has(&self, piece: &Piece) -> bool {
+        let is_listed = || self.pieces.get(&piece.offset).is_some_and(|k| k.0 == piece.bytes);
+        self.proven || is_listed()
+    }
 }
 
 /// Which file a map is of.
@@ -141,28 +149,44 @@ pub(crate) fn text(file: &RemoteFile, known: &Known) -> io::Result<String> {
     Ok(text)
 }
 
-fn tag_line(tag: &str) -> String {
+/// The line that notes what the server calls the file.
+pub(crate) fn tag_line(tag: &str) -> String {
     format!("{TAG}{}\n", serde_json::Value::from(tag))
 }
 
-fn piece_line(offset: u64, bytes: u64, digest: &Digest) -> String {
+/// The line that notes a piece.
+pub(crate) fn piece_line(offset: u64, bytes: u64, digest: &Digest) -> String {
     format!("{offset} {bytes} {}\n", hex(digest))
 }
 
 /// What a map's bytes say of a file; nothing where they are of another one, or no map.
 pub(crate) fn parse(bytes: &[u8], file: &RemoteFile) -> Option<Known> {
-    let text = String::from_utf8_lossy(bytes);
-    let mut lines = text.split_inclusive('\n').map_while(|line| line.strip_suffix('\n'));
-    if lines.next()? != HEAD || serde_json::from_str::<Of>(lines.next()?).ok()? != Of::file(file) {
-        return None;
-    }
+    let begin = begin_of_lines(bytes, file)?;
     let mut known = Known::default();
-    for line in lines {
-        if note(&mut known, line, file.bytes).is_none() {
+    take_lines(&mut known, &bytes[begin..], file.bytes);
+    Some(known)
+}
+
+/// Where what is noted begins in a map; nothing where it is of another file, or no map.
+pub(crate) fn begin_of_lines(bytes: &[u8], file: &RemoteFile) -> Option<usize> {
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let (head, of) = (lines.next()?, lines.next()?);
+    let is_ours = head.strip_suffix(b"\n")? == HEAD.as_bytes();
+    let is_of = serde_json::from_slice::<Of>(of.strip_suffix(b"\n")?).ok()? == Of::file(file);
+    (is_ours && is_of).then_some(head.len() + of.len())
+}
+
+/// Takes up what is noted, as far as lines are whole; gives how many bytes these have.
+pub(crate) fn take_lines(known: &mut Known, bytes: &[u8], file_bytes: u64) -> usize {
+    let mut taken = 0;
+    for whole in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let line = whole.strip_suffix(b"\n").and_then(|line| std::str::from_utf8(line).ok());
+        if line.and_then(|line| note(known, line, file_bytes)).is_none() {
             break;
         }
+        taken += whole.len();
     }
-    Some(known)
+    taken
 }
 
 fn note(known: &mut Known, line: &str, file_bytes: u64) -> Option<()> {

@@ -14,6 +14,7 @@ use crate::cut::Piece;
 use crate::folder::Folder;
 use crate::listing::RemoteFile;
 use crate::map::{Digest, Known, Map};
+use crate::piece::Sink;
 use crate::verify::is_taken_back;
 
 /// Bytes read at once.
@@ -91,11 +92,6 @@ impl Part {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file that it is to be.
-    pub(crate) fn file(&self) -> &RemoteFile {
-        &self.file
-    }
-
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -106,24 +102,9 @@ impl Part {
         self.map().known().pieces.get(&piece.offset).is_some_and(|known| known.0 == piece.bytes)
     }
 
-    /// Writes bytes at their place.
-    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.out.write_all_at(bytes, offset)
-    }
-
     /// Notes that a piece is here.
     pub(crate) fn note(&self, piece: Piece, digest: Digest) -> io::Result<()> {
         self.map().note(piece, digest)
-    }
-
-    /// Whether an answer is of the same state of the file as those before.
-    pub(crate) fn accepts(&self, tag: Option<&str>) -> io::Result<bool> {
-        let mut map = self.map();
-        match (tag, map.known().tag.as_deref()) {
-            (None, _) => Ok(true),
-            (Some(tag), Some(known)) => Ok(tag == known),
-            (Some(tag), None) => map.note_tag(tag).map(|()| true),
-        }
     }
 
     /// The first bytes, which must be here.
@@ -154,6 +135,25 @@ impl Part {
         self.map().note_proven()?;
         fs::rename(&self.path, &self.finished)?;
         folder.sync()
+    }
+}
+
+impl Sink for Part {
+    fn file(&self) -> &RemoteFile {
+        &self.file
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.out.write_all_at(bytes, offset)
+    }
+
+    fn accepts(&self, tag: Option<&str>) -> io::Result<bool> {
+        let mut map = self.map();
+        match (tag, map.known().tag.as_deref()) {
+            (None, _) => Ok(true),
+            (Some(tag), Some(known)) => Ok(tag == known),
+            (Some(tag), None) => map.note_tag(tag).map(|()| true),
+        }
     }
 }
 

@@ -93,7 +93,7 @@ fn revision_of(source: &str) -> Option<&str> {
 }
 
 /// Asks until there is an answer, or no use.
-async fn asking<T, F: Future<Output = Result<T, Fault>>>(
+pub(crate) async fn asking<T, F: Future<Output = Result<T, Fault>>>(
     source: &Source,
     manner: Manner<'_>,
     ask: impl Fn() -> F,
@@ -171,18 +171,28 @@ impl Remote {
 
     /// All bytes of a small file.
     pub(crate) async fn whole(&self, file: &RemoteFile) -> Result<Vec<u8>, Fault> {
-        if file.bytes == 0 {
+        self.bytes(file, 0..file.bytes).await
+    }
+
+    /// A few bytes of a file.
+    pub(crate) async fn bytes(
+        &self,
+        file: &RemoteFile,
+        range: Range<u64>,
+    ) -> Result<Vec<u8>, Fault> {
+        let wanted = range.end - range.start;
+        if wanted == 0 {
             return Ok(Vec::new());
         }
-        let mut slice = self.read(file, 0..file.bytes).await?;
+        let mut slice = self.read(file, range).await?;
         let mut all = Vec::new();
         while let Some(bytes) = slice.bytes.next().await {
             all.extend_from_slice(&bytes.map_err(|error| Fault::of(&error))?);
-            if all.len() as u64 > file.bytes {
+            if all.len() as u64 > wanted {
                 return Err(Fault::passing("more came than was asked for"));
             }
         }
-        match all.len() as u64 == file.bytes {
+        match all.len() as u64 == wanted {
             true => Ok(all),
             false => Err(Fault::passing("it ended early")),
         }

@@ -11,11 +11,11 @@ use std::thread;
 use deltafin_checkpoint::{Header, header_extent};
 
 use crate::cut::{self, LENGTH_BYTES, Owner, Piece};
-use crate::folder::{self, Folder};
+use crate::folder::{self, Folder, Kind};
 use crate::listing::RemoteFile;
 use crate::map::{Digest, Known, Map};
 use crate::part::digest_of;
-use crate::{Event, FetchError, Watch};
+use crate::{Event, FetchError, Watch, prospect};
 
 /// Bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -60,11 +60,20 @@ pub fn verify(
     let nothing = || FetchError::NotInstalled { path: dir.to_owned() };
     let record = folder::record(dir)?.ok_or_else(nothing)?;
     let files = &record.listing.files;
+    let is_streamed = folder::state(dir).is_some_and(|(kind, _)| kind == Kind::Stream);
     let mut found = Verified { files: files.len(), ..Verified::default() };
     let mut tasks = Vec::new();
     for file in files {
         let length = fs::metadata(dir.join(&file.name)).map_or(0, |meta| meta.len());
-        if length != file.bytes {
+        let part = folder::part_path(dir, &file.name);
+        if is_streamed && fs::metadata(part).is_ok_and(|meta| meta.len() == file.bytes) {
+            // Of what has holes, what is noted is here.
+            let map = Map::read(&folder::map_path(dir, &file.name), file);
+            let pieces = map.ok().flatten().unwrap_or_default().pieces.into_iter();
+            let task =
+                |(offset, (bytes, digest))| Task { file, piece: Some((offset, bytes, digest)) };
+            tasks.extend(pieces.map(task).filter(|_| is_deep));
+        } else if length != file.bytes {
             let of = format!("{length} bytes of {}", file.bytes);
             found.damage.push(Damage { file: file.name.clone(), offset: 0, bytes: file.bytes, of });
         } else if is_deep {
@@ -94,12 +103,13 @@ pub fn give_up(dir: &Path, damage: &[Damage]) -> Result<(), FetchError> {
     let Some(record) = folder.record()? else { return Ok(()) };
     let disk = |error| FetchError::disk(dir, error);
     // Unfinished first: whatever comes between, the folder does not run as it is.
-    folder.begin(&record).map_err(disk)?;
+    let (kind, _) = folder.state().unwrap_or((Kind::Full, false));
+    folder.begin(&record, kind).map_err(disk)?;
     for file in &record.listing.files {
         let lost: Vec<u64> =
             damage.iter().filter(|damage| damage.file == file.name).map(|d| d.offset).collect();
-        let finished = folder.file(&file.name);
-        if lost.is_empty() || !finished.exists() {
+        let (finished, part) = (folder.file(&file.name), folder.part(&file.name));
+        if lost.is_empty() || !finished.exists() && !part.exists() {
             continue;
         }
         let map = folder.map(&file.name);
@@ -108,7 +118,9 @@ pub fn give_up(dir: &Path, damage: &[Damage]) -> Result<(), FetchError> {
         known.proven = false;
         // A map without proof before a part with damage: the other order could pass for a finished one.
         Map::create(&map, file, known).map_err(disk)?;
-        fs::rename(&finished, folder.part(&file.name)).map_err(disk)?;
+        if finished.exists() {
+            fs::rename(&finished, part).map_err(disk)?;
+        }
     }
     folder.sync().map_err(disk)
 }
@@ -136,7 +148,7 @@ fn read_all(
             }
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(task) = tasks.get(number) else { return Ok(()) };
-            let path = dir.join(&task.file.name);
+            let path = prospect::path(dir, task.file);
             let holds = task.holds(&path, &mut block);
             if !holds.map_err(|error| FetchError::disk(&path, error))? {
                 damaged.lock().unwrap_or_else(PoisonError::into_inner).push(number);
@@ -175,7 +187,8 @@ impl Task<'_> {
         let Some((offset, bytes, _)) = self.piece else {
             return Damage { file, offset: 0, bytes: self.file.bytes, of: "the file".to_owned() };
         };
-        let owner = owner(&dir.join(&file), self.file, offset).unwrap_or(Owner::File);
+        let owner =
+            owner(&prospect::path(dir, self.file), self.file, offset).unwrap_or(Owner::File);
         let of = match owner {
             Owner::File if offset <= LENGTH_BYTES && self.file.is_shard() => {
                 "its header".to_owned()

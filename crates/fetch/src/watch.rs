@@ -14,6 +14,13 @@ pub enum Event<'e> {
         /// Bytes in all.
         bytes: u64,
     },
+    /// The drive has no room for all of it, so experts are to come when they are needed.
+    Streams {
+        /// Bytes that all of it would take.
+        needed: u64,
+        /// Bytes that there is room for.
+        free: u64,
+    },
     /// So many bytes were here already, and are what they should be.
     Kept {
         /// How many.

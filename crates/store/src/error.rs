@@ -42,6 +42,8 @@ pub enum StoreError {
          {offset}; start again with files at rest"
     )]
     Changed { file: String, offset: u64, wanted: u64, what: &'static str },
+    #[error("{file}: {wanted} bytes at offset {offset} are not here and cannot be had: {reason}")]
+    Distant { file: String, offset: u64, wanted: u64, reason: String },
 }
 
 /// A checkpoint that cannot be opened, and why.
@@ -55,6 +57,11 @@ pub enum OpenError {
         path.display(), path.display()
     )]
     Unfinished { path: PathBuf },
+    #[error(
+        "{}: its experts are not here, and what was asked for does not get them from their source; \
+         'deltafin setup --full --model {}' brings them here", path.display(), path.display()
+    )]
+    Streamed { path: PathBuf },
     #[error("{}: not a folder; give the folder that holds config.json", path.display())]
     NotAFolder { path: PathBuf },
     #[error(

@@ -30,6 +30,9 @@ pub use deltafin_checkpoint::Problem;
 pub use error::{OpenError, StoreError};
 pub use local::{Files, LocalFile, LocalShards};
 pub use memory::{MemoryShards, ShardBytes};
-pub use open::{DeclaredIds, Inspection, declared_ids, from_memory, inspect_dir, open_dir};
+pub use open::{
+    DeclaredIds, Inspection, declared_ids, from_memory, inspect_dir, inspect_streamed, open_dir,
+    open_streamed,
+};
 pub use spine::{Damage, SpineChoice, SpineError, SpinePack, pack_dir};
-pub use store::{Store, read_record, read_row};
+pub use store::{Distant, Store, read_record, read_row};

@@ -43,15 +43,33 @@ impl LocalShards {
         names: &[impl AsRef<str>],
         max_open: usize,
     ) -> Result<LocalShards, OpenError> {
+        let files = names.iter().map(|name| dir.join(name.as_ref()));
+        LocalShards::open_files(names, files, false, max_open)
+    }
+
+    /// As [`LocalShards::open`], of files that may be called otherwise than the shards they are, and
+    /// that are written to while they are read, without changing their lengths.
+    pub fn open_written(
+        names: &[impl AsRef<str>],
+        files: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<LocalShards, OpenError> {
+        LocalShards::open_files(names, files, true, limit::descriptors_for(names.len()))
+    }
+
+    fn open_files(
+        names: &[impl AsRef<str>],
+        paths: impl IntoIterator<Item = PathBuf>,
+        are_written: bool,
+        max_open: usize,
+    ) -> Result<LocalShards, OpenError> {
         let mut shards = Vec::with_capacity(names.len());
         let mut files = Vec::with_capacity(names.len());
-        for name in names {
-            let path = dir.join(name.as_ref());
+        for (name, path) in names.iter().zip(paths) {
             let stamp = stamp_at_open(&path, names.len())?;
             shards.push(Shard { name: name.as_ref().to_owned(), len: stamp.len() });
             files.push((path, stamp));
         }
-        Ok(LocalShards { shards, pool: FilePool::new(files, max_open.max(1)) })
+        Ok(LocalShards { shards, pool: FilePool::new(files, are_written, max_open.max(1)) })
     }
 
     /// The most files that are kept open.

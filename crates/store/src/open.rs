@@ -25,8 +25,10 @@ const SINGLE: &str = "model.safetensors";
 const RANKS: &str = "tiktoken.model";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 
-/// Is there while an installation is not finished: files may be missing, or of two revisions.
-const UNFINISHED: &str = ".deltafin/install.json.part";
+/// One of these is there while an installation is not finished: files may be missing, or of two revisions.
+const UNFINISHED: [&str; 2] = [".deltafin/install.json.part", ".deltafin/stream.json.part"];
+/// Is there where shards have holes.
+const STREAMED: &str = ".deltafin/stream.json";
 
 /// The released configuration has 7 KB, the released tokenizer 2.8 MB.
 const SMALL_LIMIT: u64 = 16 << 20;
@@ -87,8 +89,12 @@ pub fn declared_ids(path: impl AsRef<Path>) -> Result<Option<DeclaredIds>, OpenE
 /// As [`open_dir`], but goes on after a problem, to list all of them.
 pub fn inspect_dir(path: impl AsRef<Path>) -> Inspection {
     let path = path.as_ref();
+    let refused = |problem| Inspection { problems: vec![problem], checkpoint: None };
     if let Err(problem) = check_folder(path) {
-        return Inspection { problems: vec![problem], checkpoint: None };
+        return refused(problem);
+    }
+    if path.join(STREAMED).exists() {
+        return refused(OpenError::Streamed { path: path.to_owned() });
     }
     let notices = match leftovers(path) {
         names if names.is_empty() => Vec::new(),
@@ -103,9 +109,30 @@ pub fn inspect_dir(path: impl AsRef<Path>) -> Inspection {
     inspect(&DirFolder(path), path.display().to_string(), notices, shards)
 }
 
+/// Opens the checkpoint in a folder that does not have all bytes of its shards: `shards` makes the store
+/// of those with these names, in this order.
+pub fn open_streamed(
+    path: &Path,
+    shards: impl Fn(&[String]) -> Result<Arc<dyn Store>, OpenError>,
+) -> Result<Checkpoint, OpenError> {
+    first_problem(inspect_streamed(path, shards))
+}
+
+/// As [`open_streamed`], but goes on after a problem, to list all of them.
+pub fn inspect_streamed(
+    path: &Path,
+    shards: impl Fn(&[String]) -> Result<Arc<dyn Store>, OpenError>,
+) -> Inspection {
+    match check_folder(path) {
+        Ok(()) => inspect(&DirFolder(path), path.display().to_string(), Vec::new(), shards),
+        Err(problem) => Inspection { problems: vec![problem], checkpoint: None },
+    }
+}
+
 fn check_folder(path: &Path) -> Result<(), OpenError> {
+    let is_unfinished = || UNFINISHED.iter().any(|record| path.join(record).exists());
     match fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() && path.join(UNFINISHED).exists() => {
+        Ok(metadata) if metadata.is_dir() && is_unfinished() => {
             Err(OpenError::Unfinished { path: path.to_owned() })
         }
         Ok(metadata) if metadata.is_dir() => Ok(()),

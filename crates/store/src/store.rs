@@ -1,5 +1,8 @@
 //! The trait that all places of bytes share.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use deltafin_checkpoint::{Record, RowTable, Shard, ShardId, Span};
 
 use crate::{LocalFile, StoreError};
@@ -20,6 +23,25 @@ pub trait Store: Send + Sync {
     fn file(&self, _shard: ShardId) -> Option<LocalFile<'_>> {
         None
     }
+
+    /// Who brings the bytes that this store does not have yet; nothing where it has all. Its files
+    /// have holes at these bytes, so whoever reads past [`Store::read_exact`] asks it first.
+    fn distant(&self) -> Option<Arc<dyn Distant>> {
+        None
+    }
+}
+
+/// Bytes that are elsewhere until they are needed. What was brought once stays.
+pub trait Distant: Send + Sync {
+    /// Whether all bytes of these spans are here.
+    fn is_here(&self, pieces: &[Span]) -> bool;
+
+    /// Brings them here, and waits until they are; ends early, with an error, soon after `stop` is
+    /// raised. Several may be brought at once.
+    fn bring(&self, pieces: &[Span], stop: &AtomicBool) -> Result<(), StoreError>;
+
+    /// How many of these calls at once are of use.
+    fn lanes(&self) -> usize;
 }
 
 /// Refuses spans that no read could answer; gives the shard of the others. Every store

@@ -12,6 +12,7 @@ use deltafin_engine::{IoMode, MOST_THREADS, Prefetch, SnapshotMemory};
 use deltafin_kernels::IsaKind;
 use deltafin_store::SpineChoice;
 
+use super::network::{Network, NetworkArgs};
 use super::size::{Auto, Bounded, Positive};
 use crate::built_in;
 use crate::spine::SpineArg;
@@ -99,6 +100,9 @@ pub(crate) struct EngineArgs {
     /// Keep the experts that earlier runs used most in memory, up to this size
     #[arg(long, value_name = "SIZE", env = "DELTAFIN_PIN", hide_env_values = true)]
     pin: Option<Positive>,
+
+    #[command(flatten)]
+    network: NetworkArgs,
 
     /// What the command keeps of earlier conversations; most keep nothing.
     #[arg(skip)]
@@ -213,6 +217,11 @@ impl EngineArgs {
     /// The memory for earlier conversations.
     pub(crate) fn snapshots(&self) -> SnapshotMemory {
         self.snapshots
+    }
+
+    /// How to ask for experts that are not here.
+    pub(crate) fn network(&self) -> Network {
+        self.network.meaning()
     }
 
     /// The most bytes to have resident; nothing means what the machine can spare.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use deltafin_fetch::Source;
+use deltafin_fetch::{Source, Wanted};
 
 use super::Usage;
 use super::engine::ModelArg;
@@ -23,6 +23,9 @@ const SOURCE_HELP: &str = "Where to get it from: hf:OWNER/NAME[@REVISION], https
 /// Files are fetched in pieces, several at once, and held against the digests that the source gives; a
 /// file has its name only when it is proven. The command can be stopped at any moment, by whatever
 /// means: run again, it goes on where it was. The folder is remembered, so that every command finds it.
+///
+/// Without --full and --stream all of it comes where it fits on the drive, else all but the experts, and a
+/// folder that was begun goes on as it was. --full makes a streamed checkpoint whole in place.
 ///
 /// A checkpoint that is on this machine already, in a folder, on a mounted share or in the hub's cache,
 /// is checked and used where it is.
@@ -43,9 +46,13 @@ pub(crate) struct SetupArgs {
     #[arg(long, value_name = "SOURCE", help = SOURCE_HELP)]
     source: Option<Source>,
 
-    /// Get the whole checkpoint; this is what is done without it, too
-    #[arg(long, conflicts_with = "layers")]
+    /// Get the whole checkpoint, also where experts were to come later
+    #[arg(long, conflicts_with_all = ["layers", "stream"])]
     full: bool,
+
+    /// Get all but the experts; these come over the network when they are needed, and stay
+    #[arg(long, conflicts_with = "layers")]
+    stream: bool,
 
     /// Get only what these layers need, and what is in none; the rest can follow later
     #[arg(long, value_name = "FIRST-LAST")]
@@ -99,8 +106,8 @@ pub(crate) struct Setup {
     pub(crate) dir: Option<PathBuf>,
     /// From where, if that was said.
     pub(crate) source: Option<Source>,
-    /// Which layers, if not all.
-    pub(crate) layers: Option<RangeInclusive<u32>>,
+    /// How much of it.
+    pub(crate) wanted: Wanted,
     /// Whether only to say what would be done.
     pub(crate) is_dry_run: bool,
     /// Requests on their way at once.
@@ -129,7 +136,12 @@ impl SetupArgs {
         Ok(Setup {
             dir,
             source: self.source,
-            layers: self.layers.filter(|_| !self.full).map(|layers| layers.0),
+            wanted: match (self.full, self.stream, self.layers) {
+                (true, _, _) => Wanted::All,
+                (_, true, _) => Wanted::Spine,
+                (_, _, Some(layers)) => Wanted::Layers(layers.0),
+                (false, false, None) => Wanted::Fitting,
+            },
             is_dry_run: self.dry_run,
             jobs: self.jobs.0.get(),
             bytes_per_second: self.limit_rate.map(|rate| rate.0.get() as u64),

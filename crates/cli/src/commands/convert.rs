@@ -9,7 +9,7 @@ use deltafin_setup::{ConvertError, Converted, Progress};
 use deltafin_store::{Checkpoint, pack_dir};
 use serde_json::json;
 
-use crate::args::{Convert, Given};
+use crate::args::{Convert, Given, Network};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::load;
@@ -24,7 +24,7 @@ const NAMED: usize = 10;
 pub(crate) fn convert(asked: &Convert, given: Given) -> Result<(), Failure> {
     let interrupts = Interrupts::install()?;
     let model = model_choice::choose(asked.model.clone(), given)?;
-    let checkpoint = load::checkpoint(&model)?;
+    let checkpoint = load::checkpoint(&model, &Network::unused())?;
     let out = out(asked, &checkpoint)?;
     let began = Instant::now();
     let interrupted = interrupts.begin();

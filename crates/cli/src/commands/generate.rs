@@ -1,11 +1,13 @@
 //! One generation with everything around it: progress, interrupts, output, measurements.
 
+use std::error::Error;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deltafin_engine::{
-    EngineError, Finish, Limits, Listener, Outcome, Progress, Session, generate,
+    EngineError, Finish, Limits, Listener, Outcome, Progress, Session, Stats, generate,
 };
+use deltafin_store::StoreError;
 use deltafin_text::reply::Cut;
 
 use crate::failure::{Failure, chain};
@@ -69,12 +71,17 @@ pub(crate) fn run(
     let work = || status.beside(|| generate(session, prompt, limits, &mut live));
     let outcome = interrupt::answering_with(interrupted, work, || status.hear_interrupt());
     let Live { ids, failure, .. } = live;
-    interrupts.end();
+    let was_interrupted = interrupts.end();
     if let Some(failure) = failure {
         return Err(failure);
     }
     let outcome = match outcome {
         Ok(outcome) => outcome,
+        // Nobody waits for a lost network after an interrupt: that is no fault.
+        Err(error) if was_interrupted && is_of_what_is_elsewhere(&error) => {
+            let stats = Stats { new_ids: ids.len(), ..Stats::default() };
+            Outcome { finish: Finish::Cancelled, stats }
+        }
         Err(error) => {
             // What was said before the fault stays, on a line of its own.
             if !ids.is_empty() {
@@ -98,6 +105,18 @@ fn say_that_nothing_ends_it() {
         "stop: no id is known to end the text (no eos_token_id in the model's configuration, no \
          tokenizer files to name one); it goes on to --max-new or the end of the context",
     );
+}
+
+/// Whether bytes could not be had that are not on this machine.
+fn is_of_what_is_elsewhere(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(StoreError::Distant { .. }) = error.downcast_ref() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// A fault, and the files to fetch again where weights are what is wrong.

@@ -8,10 +8,11 @@ use std::mem::{Discriminant, discriminant};
 use deltafin_store::{Checkpoint, Inspection, OpenError, Problem};
 
 use self::report::Report;
-use crate::args::Looked;
+use crate::args::{Looked, Network};
 use crate::failure::{Failure, chain};
 use crate::load;
 use crate::model_choice::{self, Model};
+use crate::streamed;
 use crate::terminal::{self, one_line};
 
 /// Does it.
@@ -69,9 +70,9 @@ impl Found {
 /// The checkpoint if it is whole, and why not if it is not.
 fn look(model: &Model) -> Result<(Option<Checkpoint>, Vec<Found>), Failure> {
     match model {
-        Model::Demo => Ok((Some(load::checkpoint(model)?), Vec::new())),
+        Model::Demo => Ok((Some(load::checkpoint(model, &Network::unused())?), Vec::new())),
         Model::Directory(path) => {
-            let Inspection { problems, checkpoint } = deltafin_store::inspect_dir(path);
+            let Inspection { problems, checkpoint } = streamed::inspect_dir(path)?;
             Ok((checkpoint, problems.iter().map(Found::new).collect()))
         }
     }

@@ -125,7 +125,7 @@ impl Target {
             return Ok(Target::Released(Box::new(ModelSpec::k3()), format));
         }
         let model = model_choice::choose(asked.engine.model.clone(), given)?;
-        let checkpoint = load::checkpoint(&model)?;
+        let checkpoint = load::checkpoint(&model, &asked.engine.network())?;
         checkpoint.notices.iter().for_each(|notice| terminal::say(notice));
         let checkpoint = Box::new(spine::apply(checkpoint, &asked.engine.spine())?);
         Ok(Target::Opened { name: model.to_string(), checkpoint })

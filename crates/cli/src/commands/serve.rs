@@ -106,7 +106,7 @@ fn load(
     engine: &EngineArgs,
     snapshots: &SnapshotDisk,
 ) -> Result<(EngineBackend, Tokenizer, Option<Writes>), Failure> {
-    let checkpoint = load::checkpoint(&model)?;
+    let checkpoint = load::checkpoint(&model, &engine.network())?;
     let identity = checkpoint.identity()?;
     let weights_in = checkpoint.folder().map(Path::to_owned);
     let (engine, tokenizer, stop_ids) = Loaded::of(model, checkpoint, engine)?.into_parts()?;

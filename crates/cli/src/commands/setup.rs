@@ -7,15 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use deltafin_fetch::{self as fetch, FetchError, Installed, Order, Outlook, Patience, Source};
+use deltafin_fetch::{
+    self as fetch, FetchError, Installed, Order, Outlook, Patience, Prospect, Source, Wanted,
+};
 use deltafin_store::Checkpoint;
 use serde_json::json;
 
-use crate::args::Setup;
+use crate::args::{Network, Setup};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::model_choice;
 use crate::stats::{bytes, seconds};
+use crate::streamed;
 use crate::terminal::{self, one_line};
 use crate::user_folder::user_folder;
 use progress::{Progress, event};
@@ -35,7 +38,7 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
         endpoint: asked.endpoint.as_deref(),
         jobs: asked.jobs,
         bytes_per_second: asked.bytes_per_second,
-        layers: asked.layers.clone(),
+        wanted: asked.wanted.clone(),
         patience: Patience { give_up: asked.patience, ..Patience::default() },
     };
     let (began, progress) = (Instant::now(), Arc::new(Progress::new(asked.json)));
@@ -51,10 +54,10 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
     progress.end();
     let installed = installed.map_err(told)?;
     interrupts.end();
-    if !installed.is_whole {
+    if let Wanted::Layers(_) = installed.extent {
         return report_partial(asked, &dir, &installed);
     }
-    let checkpoint = deltafin_store::open_dir(&dir)?;
+    let checkpoint = streamed::open_dir(&dir, &Network::unused())?;
     let took = began.elapsed().as_secs_f64();
     report(asked, &checkpoint, &remembered(&dir)?, &words(&installed, took), installed.received)
 }
@@ -82,7 +85,7 @@ fn here_already(asked: &Setup) -> Result<Option<PathBuf>, Failure> {
         return Ok(Some(folder.clone()));
     }
     let opens = |dir: &PathBuf| deltafin_store::open_dir(dir).is_ok();
-    if asked.source.is_none() && asked.layers.is_none() {
+    if asked.source.is_none() && !matches!(asked.wanted, Wanted::Layers(_)) {
         let there = asked.dir.clone().map_or_else(model_choice::remembered, |dir| Ok(Some(dir)))?;
         // What setup itself put there, it looks after itself.
         let foreign = there.filter(|dir| !fetch::is_installed(dir) && opens(dir));
@@ -140,10 +143,17 @@ fn shown(dir: &Path) -> String {
 
 fn words(installed: &Installed, took: f64) -> String {
     match installed.received {
+        0 if installed.extent == Wanted::Spine => {
+            "ready already; experts come when they are needed".to_owned()
+        }
         0 => "complete already".to_owned(),
         received => {
             let rate = bytes((received as f64 / took.max(1e-3)) as u64);
-            format!("{} fetched in {}, {rate}/s", bytes(received), seconds(took))
+            let later = match installed.extent {
+                Wanted::Spine => "; experts come when they are needed",
+                _ => "",
+            };
+            format!("{} fetched in {}, {rate}/s{later}", bytes(received), seconds(took))
         }
     }
 }
@@ -179,20 +189,27 @@ fn report_partial(asked: &Setup, dir: &Path, installed: &Installed) -> Result<()
 }
 
 fn report_outlook(asked: &Setup, dir: &Path, outlook: &Outlook) -> Result<(), Failure> {
-    let missing: u64 = outlook.files.iter().map(|(file, here)| file.bytes - here).sum();
-    let total: u64 = outlook.files.iter().map(|(file, _)| file.bytes).sum();
+    let missing: u64 = outlook.files.iter().map(|prospect| prospect.missing).sum();
+    let total: u64 = outlook.files.iter().map(|prospect| prospect.file.bytes).sum();
     if asked.json {
-        let file = |(file, here): &(fetch::RemoteFile, u64)| json!({"name": file.name, "bytes": file.bytes, "here": here, "proof": file.proof.to_string()});
+        let file = |p: &Prospect| json!({"name": p.file.name, "bytes": p.file.bytes, "here": p.here, "missing": p.missing, "proof": p.file.proof.to_string()});
         let files: Vec<_> = outlook.files.iter().map(file).collect();
         let source = &outlook.source;
         return terminal::print_line(&event(
             "outlook",
-            json!({"source": source, "path": dir.display().to_string(), "bytes": total, "missing": missing, "files": files}),
+            json!({"source": source, "path": dir.display().to_string(), "bytes": total, "missing": missing, "streams": outlook.extent == Wanted::Spine, "files": files}),
         ));
     }
-    for (file, here) in &outlook.files {
-        let here = if *here == file.bytes { "  here".to_owned() } else { String::new() };
-        terminal::print_line(&format!("{:>16}  {}{here}", file.bytes, one_line(&file.name)))?;
+    for Prospect { file, missing, .. } in &outlook.files {
+        let of = match file.bytes - missing {
+            0 => String::new(),
+            _ if *missing == 0 => "  here".to_owned(),
+            _ => format!("  of {}", file.bytes),
+        };
+        terminal::print_line(&format!("{missing:>16}  {}{of}", one_line(&file.name)))?;
+    }
+    if outlook.extent == Wanted::Spine {
+        terminal::print_line("experts come when they are needed (--full gets all of it)")?;
     }
     let (files, missing, total) = (outlook.files.len(), bytes(missing), bytes(total));
     terminal::print_line(&format!(

@@ -6,14 +6,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use deltafin_fetch::{self as fetch, Damage, Event, FetchError, Order, Patience, Verified};
+use deltafin_fetch::{self as fetch, Damage, Event, FetchError, Order, Patience, Verified, Wanted};
 use serde_json::json;
 
-use crate::args::Verify;
+use crate::args::{Network, Verify};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::model_choice::{self, Model};
 use crate::stats::{bytes, seconds};
+use crate::streamed;
 use crate::terminal::{self, ProgressLine, Terminal, one_line};
 
 /// Requests at once for what is mended.
@@ -37,7 +38,7 @@ pub(crate) fn verify(asked: &Verify) -> Result<(), Failure> {
     interrupts.end();
     if asked.repairs || found.damage.is_empty() {
         // What is in order by its digests has to make sense as well.
-        deltafin_store::open_dir(&dir)?;
+        streamed::open_dir(&dir, &Network::unused())?;
     }
     report(asked, &dir, &found, received, began)
 }
@@ -86,7 +87,7 @@ fn mend(dir: &Path, asked: &Verify, damage: &[Damage], stop: &AtomicBool) -> Res
         endpoint: asked.endpoint.as_deref(),
         jobs: JOBS,
         bytes_per_second: None,
-        layers: None,
+        wanted: Wanted::Fitting,
         patience: Patience { give_up: asked.patience, ..Patience::default() },
     };
     let watch = |event: Event<'_>| {

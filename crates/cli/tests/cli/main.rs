@@ -19,6 +19,7 @@ mod run;
 mod serve;
 mod setup;
 mod stop;
+mod streamed;
 mod stuck;
 mod synth;
 mod terminal;

@@ -60,7 +60,7 @@ fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[track_caller]
-fn assert_whole(dir: &Path) {
+pub(crate) fn assert_whole(dir: &Path) {
     let wanted: BTreeMap<_, _> =
         checkpoint_files(Path::new(&fixture("k3-micro"))).into_iter().collect();
     assert!(contents(dir) == wanted, "{:?}", contents(dir).keys());
@@ -214,7 +214,7 @@ fn an_interrupt_keeps_what_came() {
 }
 
 /// How often to kill; `DELTAFIN_KILLS=100` is more than usual.
-fn kills() -> u64 {
+pub(crate) fn kills() -> u64 {
     std::env::var("DELTAFIN_KILLS").map_or(10, |n| n.parse().expect("a number"))
 }
 
@@ -248,7 +248,7 @@ fn killed_at_any_moment_it_goes_on() {
 
 /// Nothing was fetched twice but what was on its way when the process was killed: four requests at most.
 #[track_caller]
-fn assert_in_flight(hub: &Hub, served: &mut u64, kills: u64) {
+pub(crate) fn assert_in_flight(hub: &Hub, served: &mut u64, kills: u64) {
     let now = hub.served();
     let largest = now.ranges.values().flatten().map(|range| range.1).max().unwrap_or_default();
     let twice = now.bytes() - *served - hub.bytes();

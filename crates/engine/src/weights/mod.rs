@@ -95,6 +95,11 @@ impl StreamedWeights {
         self.checkpoint.identity()
     }
 
+    /// Whether some of them come from elsewhere when they are needed.
+    pub fn is_distant(&self) -> bool {
+        self.checkpoint.store.distant().is_some()
+    }
+
     /// What moves the bytes.
     pub fn stream(&self) -> &Stream {
         &self.stream

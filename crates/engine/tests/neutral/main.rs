@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod memory;
+mod network;
 
 use deltafin_engine::{
     Engine, EngineOptions, IoMode, IsaKind, Layout, Mark, ModelSpec, Profile, Recipe, RouteLines,

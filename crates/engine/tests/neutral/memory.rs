@@ -2,6 +2,7 @@
 //!
 //! All combinations would be thousands of runs: any two choices meet in at least one.
 
+use crate::network;
 use crate::{Feed, Setting, Text, come_back, load, load_as, long_prompt, run, trace};
 use deltafin_budget::{Demand, Plan, Usage};
 use deltafin_engine::{
@@ -27,15 +28,18 @@ enum Source {
     Drive(IoMode),
     /// Half of the reads late, so that they end in an order drawn from a seed.
     Disordered(u64),
+    /// Experts come over a network when they are needed, in another order than they were asked for.
+    Network,
 }
 
-const SOURCES: [Source; 6] = [
+const SOURCES: [Source; 7] = [
     Source::Drive(IoMode::Auto),
     Source::Drive(IoMode::Uring),
     Source::Drive(IoMode::Direct),
     Source::Drive(IoMode::Buffered),
     Source::Disordered(1),
     Source::Disordered(2),
+    Source::Network,
 ];
 
 /// The sources that this machine has.
@@ -46,7 +50,7 @@ fn sources(checkpoint: &Checkpoint) -> Vec<Source> {
             let opened = deltafin_engine::StreamedWeights::open(checkpoint.clone(), layout, *mode);
             opened.is_ok()
         }
-        Source::Disordered(_) => true,
+        Source::Disordered(_) | Source::Network => true,
     };
     let there: Vec<Source> = SOURCES.into_iter().filter(is_there).collect();
     assert!(there.iter().any(|s| matches!(s, Source::Drive(IoMode::Buffered))));
@@ -54,15 +58,19 @@ fn sources(checkpoint: &Checkpoint) -> Vec<Source> {
 }
 
 impl Source {
-    /// The checkpoint read from here, and the mode to ask for.
-    fn of(self, checkpoint: &Checkpoint) -> (Checkpoint, IoMode) {
+    /// The checkpoint read from here, the mode to ask for, and what has to stay as long as it is used.
+    fn of(self, checkpoint: &Checkpoint) -> (Checkpoint, IoMode, Option<network::Place>) {
         let mut checkpoint = checkpoint.clone();
         match self {
-            Source::Drive(mode) => (checkpoint, mode),
+            Source::Drive(mode) => (checkpoint, mode, None),
             Source::Disordered(seed) => {
                 let (late, hits) = (Fault::Late(Duration::from_millis(1)), Hits { seed, every: 2 });
                 checkpoint.store = Arc::new(FaultyStore::new(checkpoint.store, late, hits));
-                (checkpoint, IoMode::Auto)
+                (checkpoint, IoMode::Auto, None)
+            }
+            Source::Network => {
+                let (checkpoint, place) = network::streamed(&checkpoint);
+                (checkpoint, IoMode::Auto, Some(place))
             }
         }
     }
@@ -97,7 +105,7 @@ fn check_layouts(name: &str) {
         let (shuffle, watched) = (row[4] == 1, row[5] == 1);
         let layout = Layout { prefetch: Prefetch::ALL[row[2]], cache, ..layouts[row[0]].clone() };
         let at = format!("{name} {layout:?} {source:?} shuffle {shuffle} watched {watched}");
-        let (checkpoint, mode) = source.of(&checkpoint);
+        let (checkpoint, mode, _place) = source.of(&checkpoint);
         let model = load_as(checkpoint, layout, mode);
         let got = run(&model, &prompt, Setting { shuffle, watched, ..reference });
         assert_eq!(got.ids, wanted.ids, "{at}");
@@ -203,7 +211,7 @@ fn memory_budgets_and_all_flags_about_reads_are_neutral() {
         let past = PASTS[row[5]];
         let (source, memory) = (sources[row[1]], Some(budgets[row[0]]));
         let (prefetch, slabs, cache) = (Prefetch::ALL[row[2]], slabs[row[3]], row[4] == 1);
-        let (checkpoint, io) = source.of(&checkpoint);
+        let (checkpoint, io, _place) = source.of(&checkpoint);
         let options = EngineOptions { memory, io, prefetch, slabs, cache, ..usual };
         let (plan, got) = open_and_trace(checkpoint, options, past);
         assert_eq!(got.ids, wanted.ids, "{source:?} {past:?} {options:?}");

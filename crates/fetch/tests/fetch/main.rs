@@ -6,5 +6,7 @@ mod full;
 mod random;
 mod resume;
 mod sources;
+mod stream;
+mod streamed;
 mod support;
 mod verify;

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use deltafin_fetch::{Event, FetchError, Order, install};
+use deltafin_fetch::{Event, FetchError, Order, Wanted, install};
 use deltafin_testkit::hub::{Draw, Missteps};
 
 use crate::support::{IMPATIENT, assert_whole, files, hub, run, source};
@@ -24,7 +24,7 @@ fn run_until(
         endpoint: Some(&endpoint),
         jobs: 4,
         bytes_per_second: Some(8 << 20),
-        layers: None,
+        wanted: Wanted::All,
         patience: IMPATIENT,
     };
     let (came, raised) = (AtomicU64::new(0), stop.clone());
@@ -114,7 +114,7 @@ fn a_second_installation_at_the_same_time_is_refused() {
                 endpoint: Some(&at),
                 jobs: 1,
                 bytes_per_second: None,
-                layers: None,
+                wanted: Wanted::All,
                 patience: IMPATIENT,
             };
             let second = std::thread::scope(|scope| {
@@ -131,7 +131,7 @@ fn a_second_installation_at_the_same_time_is_refused() {
         endpoint: Some(&endpoint),
         jobs: 4,
         bytes_per_second: None,
-        layers: None,
+        wanted: Wanted::All,
         patience: IMPATIENT,
     };
     install(&order, Arc::new(watch), &AtomicBool::new(false)).unwrap();

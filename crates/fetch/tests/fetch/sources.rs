@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use deltafin_fetch::{Event, FetchError, Order, Source, install, list};
+use deltafin_fetch::{Event, FetchError, Order, Source, Wanted, install, list};
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, REVISION, checkpoint_files};
 
 use crate::support::{IMPATIENT, assert_whole, contents, hub, run, run_from, source};
@@ -15,7 +15,7 @@ fn order<'o>(source: &'o Source, dir: &'o std::path::Path, endpoint: &'o str) ->
         endpoint: Some(endpoint),
         jobs: 4,
         bytes_per_second: None,
-        layers: None,
+        wanted: Wanted::All,
         patience: IMPATIENT,
     }
 }
@@ -55,21 +55,28 @@ fn an_outlook_says_what_would_come_and_writes_nothing() {
     let order = order(&source, dir.path(), &endpoint);
     let outlook = list(&order, quiet.clone(), &AtomicBool::new(false)).unwrap();
     assert_eq!(outlook.source, format!("hf:{REPOSITORY}@{REVISION}"));
-    assert_eq!(outlook.files.iter().map(|(file, _)| file.bytes).sum::<u64>(), hub.bytes());
-    assert!(outlook.files.iter().all(|(_, here)| *here == 0));
+    assert_eq!(outlook.files.iter().map(|prospect| prospect.missing).sum::<u64>(), hub.bytes());
+    assert!(outlook.files.iter().all(|prospect| prospect.here == 0));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     run(&hub, dir.path(), IMPATIENT).unwrap();
     let outlook = list(&order, quiet, &AtomicBool::new(false)).unwrap();
-    assert!(outlook.files.iter().all(|(file, here)| *here == file.bytes));
+    assert!(outlook.files.iter().all(|p| p.here == p.file.bytes && p.missing == 0));
 }
 
 #[test]
 fn some_layers_first_and_the_rest_later() {
     let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
     let (source, endpoint, quiet) = (source(), hub.endpoint(), Arc::new(|_: Event<'_>| {}));
-    let order = Order { layers: Some(1..=2), ..order(&source, dir.path(), &endpoint) };
+    let layers = Wanted::Layers(1..=2);
+    let order = Order { wanted: layers.clone(), ..order(&source, dir.path(), &endpoint) };
+    let outlook = list(&order, quiet.clone(), &AtomicBool::new(false)).unwrap();
+    let looked_at = hub.served().bytes();
     let installed = install(&order, quiet, &AtomicBool::new(false)).unwrap();
-    assert!(!installed.is_whole && installed.received < installed.bytes, "{installed:?}");
+    assert!(installed.extent == layers && installed.received < installed.bytes, "{installed:?}");
+    // What was said to come came, and nothing else.
+    let missing: u64 = outlook.files.iter().map(|prospect| prospect.missing).sum();
+    assert_eq!(installed.received, missing);
+    assert_eq!(hub.served().bytes() - looked_at, missing);
     let rest = run(&hub, dir.path(), IMPATIENT).unwrap();
     assert_eq!(installed.received + rest.received, hub.bytes());
     assert_whole(dir.path());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use deltafin_fetch::{Event, FetchError, Installed, Order, Patience, Source, install};
+use deltafin_fetch::{Event, FetchError, Installed, Order, Patience, Source, Wanted, install};
 use deltafin_testkit::fixture;
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, checkpoint_files};
 
@@ -59,7 +59,7 @@ pub(crate) fn run_from(
         endpoint: Some(&endpoint),
         jobs: 4,
         bytes_per_second: None,
-        layers: None,
+        wanted: Wanted::All,
         patience,
     };
     install(&order, Arc::new(|_: Event<'_>| {}), &AtomicBool::new(false))

@@ -113,5 +113,5 @@ fn a_repair_that_was_stopped_half_way_fetches_no_more_than_one_that_was_not() {
 fn a_folder_that_setup_did_not_make_has_no_digests() {
     let dir = tempfile::tempdir().unwrap();
     let found = verify(dir.path(), true, &|_: Event<'_>| {}, &AtomicBool::new(false));
-    assert!(matches!(found, Err(FetchError::Record { .. })), "{found:?}");
+    assert!(matches!(found, Err(FetchError::NotInstalled { .. })), "{found:?}");
 }

@@ -15,10 +15,14 @@
 //!         ring, or threads ─► slab ─► Landing::landed
 //! ```
 //!
+//! Before the drives of a store that does not have all its bytes ([`Distant`](crate::Distant)) stands
+//! another queue of the same order, in which a read waits for what it is to read.
+//!
 //! The queue has no bound of its own: each waiting read brings its slab, so the arenas bound it.
 
 mod class;
 mod direct;
+mod distant;
 mod layout;
 mod open;
 mod queue;

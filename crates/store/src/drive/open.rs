@@ -8,12 +8,13 @@ use deltafin_checkpoint::{ShardId, Span};
 use thiserror::Error;
 
 use super::direct::read_run;
+use super::distant::Bringing;
 use super::layout::{Cursor, Run};
 use super::queue::{Limits, Queue};
 use super::threads::{self, Shared, Way};
 #[cfg(target_os = "linux")]
 use super::uring::{self, Bell, Started};
-use super::{Class, DriveReport, IoMode, Landing, Reader, ReaderReport, Ticket, room_for};
+use super::{Class, DriveReport, IoMode, Landing, Reader, ReaderReport, Ticket, Traffic, room_for};
 use crate::arena::{Arena, PAGE_BYTES, Slab};
 use crate::store::check_span;
 use crate::{LocalFile, Store};
@@ -73,6 +74,7 @@ pub fn open_reader_tuned(
     landing: Arc<dyn Landing>,
     tuning: Tuning,
 ) -> Result<Box<dyn Reader>, ReaderError> {
+    let distant = store.distant().map(|distant| (distant, Arc::clone(&landing)));
     let ground = Ground { store, arenas, landing, tuning };
     let mut drives: Vec<Drive> = Vec::new();
     let mut known: Vec<Option<u64>> = Vec::new();
@@ -93,7 +95,11 @@ pub fn open_reader_tuned(
     if drives.is_empty() {
         drives.push(ground.buffered(ShardId::new(0))?);
     }
-    Ok(Box::new(Drives { store: ground.store, drives, drive_of }))
+    let drives = Box::new(Drives { store: ground.store, drives, drive_of });
+    Ok(match distant {
+        Some((distant, landing)) => Box::new(Bringing::start(distant, drives, landing)?),
+        None => drives,
+    })
 }
 
 /// What every drive of a reader stands on.
@@ -347,7 +353,8 @@ impl Reader for Drives {
     }
 
     fn report(&self) -> ReaderReport {
-        ReaderReport { drives: self.drives.iter().map(Drive::report).collect() }
+        let drives = self.drives.iter().map(Drive::report).collect();
+        ReaderReport { drives, brought: Traffic::default() }
     }
 }
 

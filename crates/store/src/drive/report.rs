@@ -9,6 +9,8 @@ use super::{Class, IoMode};
 pub struct ReaderReport {
     /// The drives; shards that are no files of this machine count as one.
     pub drives: Vec<DriveReport>,
+    /// Reads that had to wait for bytes from elsewhere.
+    pub brought: Traffic,
 }
 
 /// What was read from one drive, and how.

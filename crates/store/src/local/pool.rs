@@ -51,6 +51,8 @@ impl Stamp {
 #[derive(Debug)]
 pub(super) struct FilePool {
     files: Vec<(PathBuf, Stamp)>,
+    /// Somebody writes to the files; then the time of modification says nothing.
+    are_written: bool,
     max_open: usize,
     open: Mutex<Open>,
 }
@@ -69,9 +71,14 @@ struct Slot {
 }
 
 impl FilePool {
-    pub(super) fn new(files: Vec<(PathBuf, Stamp)>, max_open: usize) -> FilePool {
+    pub(super) fn new(
+        files: Vec<(PathBuf, Stamp)>,
+        are_written: bool,
+        max_open: usize,
+    ) -> FilePool {
         let slots = files.iter().flat_map(|_| [None, None]).collect();
-        FilePool { files, max_open, open: Mutex::new(Open { slots, count: 0, clock: 0 }) }
+        let open = Mutex::new(Open { slots, count: 0, clock: 0 });
+        FilePool { files, are_written, max_open, open }
     }
 
     pub(super) fn max_open(&self) -> usize {
@@ -135,6 +142,10 @@ impl FilePool {
         };
         let (file, now) =
             opened.and_then(with_stamp).map_err(|error| failed(name(), wanted, &error))?;
+        let now = match self.are_written {
+            true => Stamp { modified: stamp.modified, ..now },
+            false => now,
+        };
         let Some(what) = stamp.difference(&now) else { return Ok(file) };
         let (file, offset, wanted) = (name(), wanted.offset(), wanted.len());
         Err(StoreError::Changed { file, offset, wanted, what })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deltafin_checkpoint::{Shard, ShardId, Span};
 
 use crate::store::check;
-use crate::{LocalFile, Store, StoreError};
+use crate::{Distant, LocalFile, Store, StoreError};
 
 /// A store on top of another.
 pub(super) struct Stacked {
@@ -44,6 +44,11 @@ impl Store for Stacked {
     fn file(&self, shard: ShardId) -> Option<LocalFile<'_>> {
         let (store, shard) = self.owner(shard);
         store.file(shard)
+    }
+
+    /// A pack is whole; and shards of the first keep their numbers.
+    fn distant(&self) -> Option<Arc<dyn Distant>> {
+        self.lower.distant()
     }
 }
 

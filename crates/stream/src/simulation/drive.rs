@@ -66,6 +66,6 @@ impl Reader for Drive {
     }
 
     fn report(&self) -> ReaderReport {
-        ReaderReport { drives: Vec::new() }
+        ReaderReport::default()
     }
 }

@@ -67,6 +67,8 @@ struct State {
     /// How many requests a link is good for.
     link_uses: AtomicU64,
     links: Mutex<HashMap<String, u64>>,
+    /// How late an answer with bytes of a file may be, in milliseconds.
+    late_ms: AtomicU64,
     /// Answers with bytes of a file that are on their way.
     sending: AtomicU64,
     closed: AtomicBool,
@@ -97,6 +99,7 @@ impl Hub {
             announced: Mutex::default(),
             link_uses: AtomicU64::new(u64::MAX),
             links: Mutex::default(),
+            late_ms: AtomicU64::new(0),
             sending: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         });
@@ -150,6 +153,12 @@ impl Hub {
     /// From here on a link is good for so many requests.
     pub fn expire_links_after(&self, uses: u64) {
         self.state.link_uses.store(uses, Ordering::SeqCst);
+    }
+
+    /// From here on answers are late, each by another time up to this one, so that they come in another order
+    /// than they were asked for.
+    pub fn answer_late(&self, most: Duration) {
+        self.state.late_ms.store(most.as_millis() as u64, Ordering::SeqCst);
     }
 
     /// Tells another length of a file than it has.
@@ -375,7 +384,11 @@ impl State {
             _ => None,
         };
         let part = Part { name, file, first, last, ranged: request.range().is_some(), commit };
-        self.sending.fetch_add(1, Ordering::SeqCst);
+        let number = self.sending.fetch_add(1, Ordering::SeqCst);
+        let late_ms = self.late_ms.load(Ordering::SeqCst);
+        if late_ms > 0 {
+            thread::sleep(Duration::from_millis(Draw(first ^ number).below(late_ms)));
+        }
         let ended = part.send(misstep, request, to);
         if let Ok((sent @ 1.., _)) = ended {
             let mut served = locked(&self.served);

@@ -19,7 +19,7 @@ pub(crate) fn once(asked: &BenchOnce, given: Given) -> Result<(), Failure> {
     let model = model_choice::choose(asked.engine.model.clone(), given)?;
     let cached = page_cache::forget(&model, &asked.engine.spine()).err();
     let watch = Watch::start();
-    let checkpoint = load::checkpoint(&model)?;
+    let checkpoint = load::checkpoint(&model, &asked.engine.network())?;
     // What earlier runs learned about experts would be a gift to whichever comes later.
     let loaded = Loaded::unlearned(model, checkpoint, &asked.engine)?;
     let load = watch.stop();

@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use deltafin_fetch::{self as fetch, Event, Order, Outlook, Patience, Source};
+use deltafin_fetch::{self as fetch, Event, FetchError, Order, Outlook, Patience, Source, Wanted};
 use deltafin_store::{Checkpoint, SpineChoice};
 
 use super::finding::{Code, Finding, Level};
-use crate::args::{Given, ModelArg};
+use crate::args::{Given, ModelArg, Network};
 use crate::failure::{Failure, chain};
 use crate::load;
 use crate::model_choice::{self, Model};
 use crate::spine;
 use crate::stats::bytes;
+use crate::streamed;
 
 /// What the other checks are about.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl Subject {
         }
         match model_choice::choose(typed, given) {
             Ok(Model::Directory(dir)) => Subject::at(dir),
-            Ok(Model::Demo) => match load::checkpoint(&Model::Demo) {
+            Ok(Model::Demo) => match load::checkpoint(&Model::Demo, &Network::unused()) {
                 Ok(demo) => {
                     let found = vec![Finding::ok("model", "the built-in demo")];
                     let (source, missing) = (None, None);
@@ -75,7 +76,10 @@ impl Subject {
             subject.missing = outlook.as_ref().map(missing);
             return (subject, vec![unfinished(&dir, outlook.as_ref())]);
         }
-        let inspection = deltafin_store::inspect_dir(&dir);
+        let inspection = match streamed::inspect_dir(&dir) {
+            Ok(inspection) => inspection,
+            Err(error) => return (subject, vec![closed(&error)]),
+        };
         let Some(checkpoint) = inspection.checkpoint else {
             return (subject, vec![broken(&dir, &inspection.problems)]);
         };
@@ -109,24 +113,30 @@ fn outlook(source: &Source, dir: &Path) -> Option<Outlook> {
         endpoint: None,
         jobs: 1,
         bytes_per_second: None,
-        layers: None,
+        wanted: Wanted::All,
         patience: Patience::default(),
     };
     fetch::list(&order, Arc::new(|_: Event<'_>| {}), &AtomicBool::new(false)).ok()
 }
 
 fn missing(outlook: &Outlook) -> u64 {
-    outlook.files.iter().map(|(file, here)| file.bytes - here).sum()
+    outlook.files.iter().map(|prospect| prospect.missing).sum()
 }
 
 fn unfinished(dir: &Path, outlook: Option<&Outlook>) -> Finding {
     let words = outlook.map_or_else(String::new, |outlook| {
-        let all: u64 = outlook.files.iter().map(|(file, _)| file.bytes).sum();
+        let all: u64 = outlook.files.iter().map(|prospect| prospect.file.bytes).sum();
         format!(", {} of {} are here", bytes(all - missing(outlook)), bytes(all))
     });
     let found = format!("{}: setup is not finished{words}", dir.display());
     let fix = format!("deltafin setup --model '{}'", dir.display());
     Finding::trouble(Level::Fault, Code::UnfinishedModel, "model", found, fix)
+}
+
+/// Nothing is wrong with the weights, as far as was seen.
+fn closed(error: &FetchError) -> Finding {
+    let fix = "wait for the program that has it, or run 'deltafin setup' again";
+    Finding::trouble(Level::Fault, Code::BrokenModel, "model", chain(error), fix)
 }
 
 fn broken(dir: &Path, problems: &[deltafin_store::OpenError]) -> Finding {
@@ -145,8 +155,12 @@ fn broken(dir: &Path, problems: &[deltafin_store::OpenError]) -> Finding {
 fn whole(dir: &Path, checkpoint: &Checkpoint) -> String {
     let (spec, shards) = (checkpoint.spec(), checkpoint.store.shards());
     let size: u64 = shards.iter().map(|shard| shard.len).sum();
-    let layers = spec.layers.len();
-    format!("{}: {layers} layers, {} in {} shards", dir.display(), bytes(size), shards.len())
+    let (layers, path) = (spec.layers.len(), dir.display());
+    let later = match checkpoint.store.distant() {
+        Some(_) => "; experts come when they are needed",
+        None => "",
+    };
+    format!("{path}: {layers} layers, {} in {} shards{later}", bytes(size), shards.len())
 }
 
 fn tokenizer(checkpoint: &Checkpoint) -> Finding {

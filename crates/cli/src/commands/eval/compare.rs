@@ -65,7 +65,7 @@ fn load(asked: &Compare, compared: &Compared, ids: &[u32]) -> Result<Loaded, Fai
     }
     let model = model_choice::choose(Some(compared.model.clone()), Given::Typed)?;
     terminal::say(&format!("model: {model}"));
-    let checkpoint = load::checkpoint(&model)?;
+    let checkpoint = load::checkpoint(&model, &engine.network())?;
     args::check_ids(ids, checkpoint.spec().vocab)?;
     Loaded::of(model, checkpoint, &engine)
 }

@@ -146,8 +146,11 @@ pub(in crate::commands) fn speed_of(
         let spine = |layer| catalog.spine(layer).record().pieces().to_vec();
         records = spec.layer_ids().map(spine).collect();
     }
-    let on_drive =
-        |record: &Vec<Span>| record.iter().all(|s| checkpoint.store.file(s.shard()).is_some());
+    let distant = checkpoint.store.distant();
+    let on_drive = |record: &Vec<Span>| {
+        let is_here = distant.as_ref().is_none_or(|distant| distant.is_here(record));
+        is_here && record.iter().all(|s| checkpoint.store.file(s.shard()).is_some())
+    };
     records.retain(on_drive);
     if records.is_empty() {
         return Ok(None);

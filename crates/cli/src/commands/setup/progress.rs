@@ -119,6 +119,14 @@ impl Watch for Progress {
                 self.here.fetch_sub(bytes, Ordering::Relaxed);
                 self.moved();
             }
+            Event::Streams { needed, free } => {
+                let words = format!(
+                    "all of it takes {} and there is room for {}: experts will come when they are needed; --full says otherwise",
+                    bytes(needed),
+                    bytes(free)
+                );
+                self.say("streams", &words, json!({"needed": needed, "free": free}));
+            }
             Event::Began { .. } => {}
             Event::Proving { name } => self.bar.set_message(format!("proving {}", one_line(name))),
             Event::Done { name } => self.done(name),

@@ -1,0 +1,47 @@
+//! Where experts come from that are not here, and how long to wait for them.
+
+use std::time::Duration;
+
+use clap::Args;
+
+/// The flags.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NetworkArgs {
+    /// Seconds to wait for a source that gives nothing, where experts come over the network
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "300",
+        env = "DELTAFIN_PATIENCE",
+        hide_env_values = true
+    )]
+    patience: u32,
+
+    /// Address of the hub that experts come from
+    #[arg(long, value_name = "URL", env = "HF_ENDPOINT", hide_env_values = true)]
+    endpoint: Option<String>,
+}
+
+/// How to ask for what is not here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Network {
+    /// How long to wait for a source that gives nothing.
+    pub(crate) patience: Duration,
+    /// The hub's address, if not the usual one.
+    pub(crate) endpoint: Option<String>,
+}
+
+impl Network {
+    /// For commands that read nothing but what is here.
+    pub(crate) fn unused() -> Network {
+        Network { patience: Duration::ZERO, endpoint: None }
+    }
+}
+
+impl NetworkArgs {
+    /// What was asked for.
+    pub(super) fn meaning(&self) -> Network {
+        let patience = Duration::from_secs(self.patience.into());
+        Network { patience, endpoint: self.endpoint.clone() }
+    }
+}

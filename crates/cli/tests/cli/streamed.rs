@@ -1,0 +1,191 @@
+//! Models whose experts come over the network, against a hub on loopback.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use deltafin_testkit::hub::{Draw, Hub, Misstep, Missteps, REPOSITORY};
+
+use crate::program::{Ran, deltafin, fixture, ran, spawn};
+use crate::setup::{Place, assert_in_flight, assert_whole, kills, text};
+
+const RUN: [&str; 5] = ["run", "--prompt-ids", "5,9,2,44", "--ids", "--ignore-eos"];
+const LENGTH: [&str; 2] = ["--max-new", "12"];
+
+fn args(dir: &Path) -> Vec<&str> {
+    [&RUN[..], &LENGTH, &["--model", text(dir)]].concat()
+}
+
+fn run(place: &Place, dir: &Path, more: &[&str]) -> Ran {
+    place.run(&[&args(dir)[..], more].concat())
+}
+
+fn wanted() -> String {
+    deltafin(&args(Path::new(&fixture("k3-micro")))).ok()
+}
+
+/// A place with a folder that streams, and the bytes that it took.
+fn streamed() -> (Place, std::path::PathBuf, u64) {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    let out = place.setup(&["--stream", "--model", text(&dir)]).ok();
+    assert!(out.contains("experts come when they are needed"), "{out}");
+    let bytes = place.hub.served().bytes();
+    (place, dir, bytes)
+}
+
+/// No byte was sent twice.
+#[track_caller]
+fn assert_once(hub: &Hub) {
+    for (name, ranges) in &hub.served().ranges {
+        let mut seen = HashSet::new();
+        assert!(ranges.iter().all(|range| seen.insert(range.0)), "{name}: {ranges:?}");
+    }
+}
+
+#[test]
+fn a_model_runs_while_its_experts_come_and_becomes_whole_in_place() {
+    let (place, dir, spine) = streamed();
+    let wanted = wanted();
+    place.hub.answer_late(Duration::from_millis(3));
+    let first = run(&place, &dir, &["--stats"]);
+    assert!(first.err.contains("experts fetched"), "{first:?}");
+    assert_eq!(first.ok(), wanted);
+    let came = place.hub.served().bytes();
+    assert!(came > spine);
+    // The second time all of it is here, and other commands find what they need.
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted);
+    let inspected = place.run(&["inspect", text(&dir)]).ok();
+    assert!(inspected.contains("problems      none"), "{inspected}");
+    assert!(place.run(&["verify", "--deep", text(&dir)]).ok().contains("nothing is damaged"));
+    assert_eq!(place.hub.served().bytes(), came);
+    let again = place.setup(&["--model", text(&dir)]).ok();
+    assert!(again.contains("ready already"), "{again}");
+    place.setup(&["--full", "--model", text(&dir)]).ok();
+    assert_eq!(place.hub.served().bytes(), place.hub.bytes());
+    assert_once(&place.hub);
+    assert_whole(&dir);
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted);
+}
+
+#[test]
+fn a_dry_run_says_to_the_byte_what_would_come() {
+    let place = Place::new(Missteps::none());
+    let report = place.setup(&["--stream", "--dry-run", "--json"]).json();
+    let looked_at = place.hub.served().bytes();
+    assert_eq!((&report["streams"], &report["bytes"]), (&true.into(), &place.hub.bytes().into()));
+    place.setup(&["--stream"]).ok();
+    assert_eq!(report["missing"], place.hub.served().bytes() - looked_at);
+    let words = place.setup(&["--full", "--dry-run"]).ok();
+    assert!(words.contains(" of ") && words.contains("to fetch"), "{words}");
+}
+
+#[test]
+fn a_lost_network_ends_the_reply_with_what_was_said() {
+    let (place, dir, _) = streamed();
+    let short = [&RUN[..], &["--max-new", "2", "--model", text(&dir)]].concat();
+    let said = place.run(&short);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    place.hub.misstep(Missteps::of(&[Misstep::Unavailable], u64::MAX));
+    let lost = run(&place, &dir, &["--patience", "0"]);
+    assert_eq!(lost.code, Some(1), "{lost:?}");
+    assert!(lost.out.starts_with(said.out.trim_end()), "{lost:?}");
+    assert!(lost.err.contains("waiting for experts: model-000"), "{lost:?}");
+    let line = lost.err.lines().last().unwrap_or_default();
+    assert!(line.contains("503") && line.contains("layer") && line.contains("expert"), "{line}");
+    place.hub.misstep(Missteps::none());
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted());
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_a_lost_network() {
+    let (place, dir, _) = streamed();
+    place.hub.misstep(Missteps::of(&[Misstep::Unavailable], u64::MAX));
+    let mut command = place.command(&args(&dir));
+    let mut child = spawn(&mut command);
+    wait_for_words(&mut child, "waiting for experts");
+    let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+}
+
+/// Reads what a process says until these words come.
+fn wait_for_words(child: &mut Child, words: &str) {
+    use std::io::{BufRead as _, BufReader};
+    let err = child.stderr.take().expect("piped");
+    let mut lines = BufReader::new(err).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains(words)), "{words}");
+    // Whoever writes more must find a reader.
+    std::thread::spawn(move || lines.for_each(drop));
+}
+
+#[test]
+fn two_processes_share_what_comes() {
+    let (place, dir, _) = streamed();
+    place.hub.answer_late(Duration::from_millis(3));
+    let start = || spawn(&mut place.command(&args(&dir)));
+    let both = [start(), start(), start()];
+    let wanted = wanted();
+    for child in both {
+        assert_eq!(ran(child.wait_with_output().expect("ends")).ok(), wanted);
+    }
+    assert_once(&place.hub);
+}
+
+#[test]
+fn killed_at_any_moment_it_goes_on() {
+    let (place, dir, _) = streamed();
+    let (mut draw, wanted) = (Draw(5), wanted());
+    place.hub.answer_late(Duration::from_millis(4));
+    for _ in 0..kills() {
+        let mut run = place.command(&args(&dir));
+        let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        sleep(Duration::from_millis(draw.below(400)));
+        child.kill().expect("killed"); // SIGKILL
+        child.wait().expect("ends");
+    }
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted);
+    // And while it is made whole.
+    let source = format!("hf:{REPOSITORY}");
+    let args = ["setup", "--full", "--source", &source, "--limit-rate", "4M", "--jobs", "4"];
+    let args = [&args[..], &["--model", text(&dir)]].concat();
+    for _ in 0..kills() {
+        let mut setup = place.command(&args);
+        let mut child = setup.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        sleep(Duration::from_millis(draw.below(300)));
+        child.kill().expect("killed");
+        child.wait().expect("ends");
+    }
+    place.setup(&["--full", "--model", text(&dir)]).ok();
+    assert_whole(&dir);
+    // Eight requests at once where experts come, four where it is made whole.
+    assert_in_flight(&place.hub, &mut 0, 3 * kills());
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted);
+}
+
+#[test]
+fn set_up_that_is_killed_goes_on_too() {
+    let place = Place::new(Missteps::none());
+    let (dir, mut draw) = (place.at("here"), Draw(9));
+    let source = format!("hf:{REPOSITORY}");
+    let args = ["setup", "--stream", "--source", &source, "--limit-rate", "4M", "--jobs", "4"];
+    let args = [&args[..], &["--model", text(&dir)]].concat();
+    for _ in 0..kills() {
+        let mut setup = place.command(&args);
+        let mut child = setup.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        sleep(Duration::from_millis(draw.below(300)));
+        child.kill().expect("killed"); // SIGKILL
+        if !child.wait().expect("ends").success() && dir.join(".deltafin/stream.json.part").exists()
+        {
+            let refused = run(&place, &dir, &[]).refusal();
+            assert!(refused.contains("not finished"), "{refused}");
+        }
+    }
+    place.setup(&["--stream", "--model", text(&dir)]).ok();
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted());
+    place.setup(&["--full", "--model", text(&dir)]).ok();
+    assert_whole(&dir);
+    assert_in_flight(&place.hub, &mut 0, kills());
+}

@@ -1,0 +1,42 @@
+//! A checkpoint whose experts come over a network, as they are needed.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use deltafin_fetch::{
+    Event, Order, Patience, Source, Streaming, Wanted, Watch, install, open_streamed,
+};
+use deltafin_store::Checkpoint;
+use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY};
+use tempfile::TempDir;
+
+/// Where the experts come from, and where they go.
+pub(crate) struct Place {
+    _hub: Hub,
+    _dir: TempDir,
+}
+
+/// The same checkpoint, in a folder that has none of the experts yet.
+pub(crate) fn streamed(checkpoint: &Checkpoint) -> (Checkpoint, Place) {
+    let hub = Hub::serve_dir(checkpoint.folder().unwrap(), Missteps::none());
+    // On the drive that the build is on: a folder in memory has no direct reads.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let source: Source = format!("hf:{REPOSITORY}").parse().unwrap();
+    let (endpoint, watch): (_, Arc<dyn Watch>) = (hub.endpoint(), Arc::new(|_: Event<'_>| {}));
+    let (dir_path, endpoint, patience) = (dir.path(), Some(endpoint.as_str()), Patience::default());
+    let order = Order {
+        source: &source,
+        dir: dir_path,
+        endpoint,
+        jobs: 8,
+        bytes_per_second: None,
+        wanted: Wanted::Spine,
+        patience,
+    };
+    install(&order, watch.clone(), &AtomicBool::new(false)).unwrap();
+    hub.answer_late(Duration::from_millis(2));
+    let streaming = Streaming { dir: dir_path, endpoint, jobs: 4, patience };
+    let checkpoint = open_streamed(&streaming, watch, Arc::default()).unwrap();
+    (checkpoint, Place { _hub: hub, _dir: dir })
+}

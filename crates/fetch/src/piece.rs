@@ -1,0 +1,160 @@
+//! One piece of a file, from a source to wherever it is to lie, whatever goes wrong on the way.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use futures_util::StreamExt as _;
+use tokio::time::{sleep, timeout};
+
+use crate::cut::Piece;
+use crate::fault::Fault;
+use crate::lanes::{Lanes, Pace};
+use crate::listing::RemoteFile;
+use crate::map::Digest;
+use crate::patience::Silence;
+use crate::remote::Remote;
+use crate::{Event, Patience, Watch};
+
+/// What all requests to a source share.
+pub(crate) struct Traffic {
+    pub(crate) remote: Remote,
+    pub(crate) patience: Patience,
+    pub(crate) lanes: Lanes,
+    pub(crate) pace: Pace,
+    pub(crate) watch: Arc<dyn Watch>,
+    /// Bytes that came.
+    pub(crate) received: AtomicU64,
+    /// The source gave nothing for so long that nothing more is begun.
+    pub(crate) given_up: AtomicBool,
+}
+
+/// A file that pieces are written to.
+pub(crate) trait Sink: Send + Sync {
+    /// The file that it is to be.
+    fn file(&self) -> &RemoteFile;
+
+    /// Writes bytes at their place.
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Whether an answer is of the same state of the file as those before.
+    fn accepts(&self, tag: Option<&str>) -> io::Result<bool>;
+}
+
+/// Why a piece is not here.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// The file is not the one that was begun.
+    Changed(String),
+    /// It is not to be had.
+    Lasting(String),
+    /// It cannot be written.
+    Disk(io::Error),
+}
+
+/// A piece as far as it has come.
+struct Arrived {
+    hasher: blake3::Hasher,
+    bytes: u64,
+    /// Another tag than that of the pieces before, when the last answer had one.
+    other_tag: Option<String>,
+}
+
+/// Fetches a piece, going on at the byte where an answer ended early; gives the digest of what was
+/// written.
+pub(crate) async fn fetch(
+    traffic: &Traffic,
+    to: &dyn Sink,
+    piece: Piece,
+) -> Result<Digest, Broken> {
+    let mut arrived = Arrived { hasher: blake3::Hasher::new(), bytes: 0, other_tag: None };
+    let (mut silence, mut others) = (Silence::new(), traffic.received.load(Ordering::Relaxed));
+    loop {
+        let (lane, before) = (traffic.lanes.enter().await, arrived.bytes);
+        let result = attempt(traffic, to, piece, &mut arrived).await;
+        drop(lane);
+        if arrived.bytes > before {
+            silence.broken();
+            others = traffic.received.load(Ordering::Relaxed);
+        }
+        let (why, after, crowded) = match result {
+            Ok(()) => {
+                traffic.lanes.went_well();
+                return Ok(*arrived.hasher.finalize().as_bytes());
+            }
+            Err(Attempt::Disk(error)) => return Err(Broken::Disk(error)),
+            Err(Attempt::Fault(Fault::Changed(why))) => return Err(Broken::Changed(why)),
+            Err(Attempt::Fault(Fault::Lasting(why))) => return Err(Broken::Lasting(why)),
+            Err(Attempt::Fault(Fault::Passing { why, after, crowded })) => (why, after, crowded),
+        };
+        let Some(wait) = silence.wait(&traffic.patience, after) else {
+            if traffic.received.load(Ordering::Relaxed) == others {
+                traffic.given_up.store(true, Ordering::Relaxed);
+            }
+            return Err(Broken::Lasting(why));
+        };
+        if crowded {
+            traffic.lanes.crowded(wait);
+        }
+        traffic.watch.event(Event::Waiting { name: &to.file().name, why: &why, wait });
+        sleep(wait).await;
+    }
+}
+
+/// Why one request did not end its piece.
+enum Attempt {
+    Fault(Fault),
+    Disk(io::Error),
+}
+
+impl From<Fault> for Attempt {
+    fn from(fault: Fault) -> Attempt {
+        Attempt::Fault(fault)
+    }
+}
+
+/// One request for the rest of a piece.
+async fn attempt(
+    traffic: &Traffic,
+    to: &dyn Sink,
+    piece: Piece,
+    arrived: &mut Arrived,
+) -> Result<(), Attempt> {
+    let stall = traffic.patience.stall;
+    let still = || Fault::passing(format!("no byte for {} s", stall.as_secs_f32()));
+    let range = piece.offset + arrived.bytes..piece.end();
+    let reply = timeout(stall, traffic.remote.read(to.file(), range)).await;
+    let mut slice = reply.map_err(|_| still())??;
+    check_tag(to, slice.tag.take(), arrived)?;
+    while arrived.bytes < piece.bytes {
+        let next = timeout(stall, slice.bytes.next()).await.map_err(|_| still())?;
+        let Some(bytes) = next else { return Err(Fault::passing("the answer ended early").into()) };
+        let bytes = bytes.map_err(|error| Fault::of(&error))?;
+        let room = piece.bytes - arrived.bytes;
+        if bytes.len() as u64 > room {
+            return Err(Fault::passing("more came than was asked for").into());
+        }
+        traffic.pace.take(bytes.len()).await;
+        to.write(&bytes, piece.offset + arrived.bytes).map_err(Attempt::Disk)?;
+        arrived.hasher.update(&bytes);
+        arrived.bytes += bytes.len() as u64;
+        traffic.received.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        traffic.watch.event(Event::Received { bytes: bytes.len() as u64 });
+    }
+    Ok(())
+}
+
+/// Refuses an answer from another state of the file. One such answer may be a slip on the way; two alike
+/// mean that the file was replaced.
+fn check_tag(to: &dyn Sink, tag: Option<String>, arrived: &mut Arrived) -> Result<(), Attempt> {
+    if to.accepts(tag.as_deref()).map_err(Attempt::Disk)? {
+        arrived.other_tag = None;
+        return Ok(());
+    }
+    let words = "its entity tag is another than that of the pieces before";
+    if arrived.other_tag == tag {
+        return Err(Fault::Changed(words.to_owned()).into());
+    }
+    arrived.other_tag = tag;
+    Err(Fault::passing(words).into())
+}

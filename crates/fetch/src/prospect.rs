@@ -1,0 +1,127 @@
+//! What is left to be fetched of a file, to the byte.
+//!
+//! Where only a part of a shard is wanted, its header says which bytes those are. It is read from the
+//! folder if it is there, else from the source.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use deltafin_checkpoint::{Header, header_extent};
+
+use crate::cut::{self, LENGTH_BYTES, Owner, Piece};
+use crate::folder;
+use crate::listing::RemoteFile;
+use crate::map::{Known, Map};
+use crate::remote::{Manner, Remote, asking};
+use crate::{FetchError, Source, Wanted};
+
+/// A file of a source, and how much of it is still to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prospect {
+    /// The file.
+    pub file: RemoteFile,
+    /// Bytes of it that are wanted and here.
+    pub here: u64,
+    /// Bytes of it that are wanted and not here.
+    pub missing: u64,
+}
+
+/// Where a file is in a folder, finished or not.
+pub(crate) fn path(dir: &Path, file: &RemoteFile) -> PathBuf {
+    let part = folder::part_path(dir, &file.name);
+    if part.exists() { part } else { dir.join(&file.name) }
+}
+
+/// What is known of a file in a folder.
+fn known(dir: &Path, file: &RemoteFile) -> Known {
+    let map = Map::read(&folder::map_path(dir, &file.name), file);
+    map.ok().flatten().unwrap_or_default()
+}
+
+impl Prospect {
+    fn of_all(file: RemoteFile, known: &Known) -> Prospect {
+        let here = match known.proven {
+            true => file.bytes,
+            false => known.pieces.values().map(|piece| piece.0).sum(),
+        };
+        Prospect { missing: file.bytes.saturating_sub(here), here, file }
+    }
+
+    fn of_pieces(file: RemoteFile, pieces: impl Iterator<Item = Piece>, known: &Known) -> Prospect {
+        let (mut here, mut missing) = (0, 0);
+        for piece in pieces {
+            *(if known.has(&piece) { &mut here } else { &mut missing }) += piece.bytes;
+        }
+        Prospect { file, here, missing }
+    }
+}
+
+/// Of a file in a folder, as far as that can be told without its source: nothing where a header is needed
+/// that is not here.
+pub(crate) fn look(dir: &Path, file: &RemoteFile, wanted: &Wanted) -> Option<Prospect> {
+    let known = known(dir, file);
+    let is_whole = matches!(wanted, Wanted::All | Wanted::Fitting);
+    if known.proven || is_whole || !file.is_shard() || file.bytes <= LENGTH_BYTES {
+        return Some(Prospect::of_all(file.clone(), &known));
+    }
+    let pieces = pieces_here(dir, file, &known)?;
+    let pieces = pieces.into_iter().filter(|piece| wanted.includes(piece));
+    Some(Prospect::of_pieces(file.clone(), pieces, &known))
+}
+
+/// As [`look`], with the header from the source if need be.
+pub(crate) async fn ask(
+    remote: &Remote,
+    source: &Source,
+    manner: Manner<'_>,
+    dir: &Path,
+    file: RemoteFile,
+    wanted: &Wanted,
+) -> Result<Prospect, FetchError> {
+    if let Some(prospect) = look(dir, &file, wanted) {
+        return Ok(prospect);
+    }
+    let length = asking(source, manner, || remote.bytes(&file, 0..LENGTH_BYTES)).await?;
+    let pieces = match header_extent(&length, file.bytes) {
+        Ok(extent) => {
+            let head = asking(source, manner, || remote.bytes(&file, 0..extent)).await?;
+            pieces(&head, extent, file.bytes)
+        }
+        // What cannot be a header is fetched, and refused when it is held against its proof.
+        Err(_) => pieces(&length, LENGTH_BYTES, file.bytes),
+    };
+    let known = known(dir, &file);
+    let pieces = pieces.into_iter().filter(|piece| wanted.includes(piece));
+    Ok(Prospect::of_pieces(file, pieces, &known))
+}
+
+/// All pieces of a shard in a folder, if its header is here.
+pub(crate) fn pieces_here(dir: &Path, file: &RemoteFile, known: &Known) -> Option<Vec<Piece>> {
+    let open = File::open(path(dir, file)).ok()?;
+    let read = |bytes: u64| -> io::Result<Vec<u8>> {
+        let mut head = vec![0; bytes as usize];
+        open.read_exact_at(&mut head, 0).map(|()| head)
+    };
+    let whole = |piece: &Piece| known.has(piece);
+    if !cut::even(0, LENGTH_BYTES, Owner::File).iter().all(whole) {
+        return None;
+    }
+    let extent = header_extent(&read(LENGTH_BYTES).ok()?, file.bytes).ok()?;
+    if !cut::even(LENGTH_BYTES, extent, Owner::File).iter().all(whole) {
+        return None;
+    }
+    Some(pieces(&read(extent).ok()?, extent, file.bytes))
+}
+
+/// All pieces of a shard, by its header: the header's own first.
+fn pieces(head: &[u8], extent: u64, bytes: u64) -> Vec<Piece> {
+    let mut all = cut::even(0, LENGTH_BYTES, Owner::File);
+    all.extend(cut::even(LENGTH_BYTES, extent, Owner::File));
+    match Header::parse(head, bytes) {
+        Ok(header) => all.extend(cut::shard(&header)),
+        Err(_) => all.extend(cut::even(extent, bytes, Owner::File)),
+    }
+    all
+}

@@ -1,0 +1,330 @@
+//! A checkpoint whose experts come when they are needed.
+//!
+//! The folder has all else. An expert that is asked for and not here is fetched as one range, written
+//! where it lies in the released file, and noted once it is on the drive; from then on it is read like
+//! any other. So what is asked for once is here for good, and `setup --full` goes on from it.
+//!
+//! ```text
+//! asked for ─► noted? ─ yes ──────────────────────────────────────► the file
+//!                └ no ─► claimed, so that one process fetches it ─► range ─► file ─► synced ─► noted
+//! ```
+//!
+//! Any number of processes may do this in one folder at a time: each sees what the others noted. Setting
+//! the folder up keeps all of them out.
+
+mod claim;
+mod notes;
+mod shelf;
+
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use deltafin_checkpoint::{Shard, ShardId, Span};
+use deltafin_store::{
+    Checkpoint, Distant, Inspection, LocalFile, LocalShards, OpenError, Store, StoreError,
+};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::sleep;
+
+use crate::cut::Piece;
+use crate::folder::{self, Kind};
+use crate::lanes::{Lanes, Pace};
+use crate::map::Digest;
+use crate::piece::{self, Broken, Traffic};
+use crate::remote::{Manner, reach};
+use crate::{Event, FetchError, Patience, Source, Watch};
+use claim::Claim;
+use shelf::Shelf;
+
+/// Between two looks at whether to stop, or whether another process has fetched what is wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A file that has another entity tag than before is asked for again this often, where that may be.
+const TRIES: u32 = 3;
+
+/// How to reach the source of a folder.
+#[derive(Clone, Copy, Debug)]
+pub struct Streaming<'o> {
+    /// The folder, set up with [`Wanted::Spine`](crate::Wanted::Spine).
+    pub dir: &'o Path,
+    /// Where the hub is, if not where it usually is.
+    pub endpoint: Option<&'o str>,
+    /// Requests that may be on their way at once.
+    pub jobs: usize,
+    /// How long the source is asked that gives nothing.
+    pub patience: Patience,
+}
+
+/// Opens the checkpoint in a folder that has all but experts. Nothing is fetched yet.
+///
+/// `watch` is told of what comes and what is waited for. Once `interrupted` is raised, nobody waits for a
+/// source that gives nothing any more.
+pub fn open_streamed(
+    streaming: &Streaming<'_>,
+    watch: Arc<dyn Watch>,
+    interrupted: Arc<AtomicBool>,
+) -> Result<Checkpoint, FetchError> {
+    let reach = Arc::new(Reach::open(streaming, watch, interrupted)?);
+    let shards = |names: &[String]| reach.store(names);
+    let checkpoint = deltafin_store::open_streamed(streaming.dir, shards)?;
+    check_whole(&checkpoint, streaming.dir)?;
+    Ok(checkpoint)
+}
+
+/// As [`open_streamed`], to list everything that is wrong with the folder.
+pub fn inspect_streamed(
+    streaming: &Streaming<'_>,
+    watch: Arc<dyn Watch>,
+) -> Result<Inspection, FetchError> {
+    let reach = Arc::new(Reach::open(streaming, watch, Arc::default())?);
+    Ok(deltafin_store::inspect_streamed(streaming.dir, |names| reach.store(names)))
+}
+
+/// What a pass cannot wait for has to be here.
+fn check_whole(checkpoint: &Checkpoint, dir: &Path) -> Result<(), FetchError> {
+    let catalog = &checkpoint.catalog;
+    let spines =
+        checkpoint.spec().layer_ids().flat_map(|layer| catalog.spine(layer).record().pieces());
+    let globals = catalog.globals();
+    let globals = [globals.embed.tensor(), &globals.norm, globals.head.tensor()];
+    let globals: Vec<Span> = globals.map(|tensor| tensor.span).into();
+    let distant = checkpoint.store.distant();
+    let is_here = |pieces: &[Span]| distant.as_ref().is_none_or(|distant| distant.is_here(pieces));
+    match spines.chain(&globals).all(|span| is_here(std::slice::from_ref(span))) {
+        true => Ok(()),
+        false => Err(OpenError::Unfinished { path: dir.to_owned() }.into()),
+    }
+}
+
+/// The shards of the folder, with holes that are filled when somebody asks for what is in them.
+struct Streamed {
+    local: LocalShards,
+    distant: Arc<Placed>,
+}
+
+/// What is in the folder, by shard, and the way to what is not.
+struct Placed {
+    /// Nothing for a shard that is here as a whole.
+    shelves: Vec<Option<Arc<Shelf>>>,
+    reach: Arc<Reach>,
+}
+
+/// The way to the source.
+struct Reach {
+    dir: PathBuf,
+    shelves: Vec<Arc<Shelf>>,
+    traffic: Traffic,
+    /// Nothing once this is being dropped.
+    runtime: Option<Runtime>,
+    lanes: usize,
+    interrupted: Arc<AtomicBool>,
+    /// The source gives nothing at the moment.
+    is_waiting: Arc<AtomicBool>,
+    /// Keeps out whoever sets the folder up.
+    _lock: File,
+}
+
+impl Reach {
+    fn open(
+        streaming: &Streaming<'_>,
+        watch: Arc<dyn Watch>,
+        interrupted: Arc<AtomicBool>,
+    ) -> Result<Reach, FetchError> {
+        let Streaming { dir, endpoint, jobs, patience } = *streaming;
+        let lock = folder::share(dir)?;
+        let unfinished = || FetchError::from(OpenError::Unfinished { path: dir.to_owned() });
+        if folder::state(dir) != Some((Kind::Stream, true)) {
+            return Err(unfinished());
+        }
+        let record = folder::record(dir)?.ok_or_else(unfinished)?;
+        let disk = |error| FetchError::disk(dir, error);
+        fs::create_dir_all(folder::claims(dir)).map_err(disk)?;
+        let mut shelves = Vec::new();
+        for file in record.listing.files.iter().filter(|file| file.is_shard()) {
+            match Shelf::open(dir, file).map_err(disk)? {
+                shelf::Found::Whole => {}
+                shelf::Found::Part(shelf) => shelves.push(Arc::from(shelf)),
+                shelf::Found::Nothing => return Err(unfinished()),
+            }
+        }
+        let mut builder = Builder::new_multi_thread();
+        let builder = builder.worker_threads(2).thread_name("fetch").enable_all();
+        let runtime = builder.build().map_err(disk)?;
+        let is_waiting = Arc::new(AtomicBool::new(false));
+        let watch: Arc<dyn Watch> =
+            Arc::new(Noticing { watch, is_waiting: Arc::clone(&is_waiting) });
+        let source: Source = record.asked.parse()?;
+        let manner = Manner { endpoint, patience: &patience, watch: &*watch };
+        let (remote, _) = runtime.block_on(reach(&source, Some(record.listing), manner))?;
+        let traffic = Traffic {
+            remote,
+            patience,
+            lanes: Lanes::new(jobs),
+            pace: Pace::new(None),
+            watch,
+            received: AtomicU64::new(0),
+            given_up: AtomicBool::new(false),
+        };
+        let (dir, runtime, lanes) = (dir.to_owned(), Some(runtime), jobs.max(1));
+        Ok(Reach { dir, shelves, traffic, runtime, lanes, interrupted, is_waiting, _lock: lock })
+    }
+
+    /// The store of these shards.
+    fn store(self: &Arc<Reach>, names: &[String]) -> Result<Arc<dyn Store>, OpenError> {
+        let shelf = |name: &String| self.shelves.iter().find(|shelf| shelf.name() == name).cloned();
+        let shelves: Vec<_> = names.iter().map(shelf).collect();
+        let files = names.iter().zip(&shelves).map(|(name, shelf)| match shelf {
+            Some(shelf) => shelf.path().to_owned(),
+            None => self.dir.join(name),
+        });
+        let local = LocalShards::open_written(names, files)?;
+        let distant = Arc::new(Placed { shelves, reach: Arc::clone(self) });
+        Ok(Arc::new(Streamed { local, distant }))
+    }
+
+    /// Brings a piece here, unless another process does.
+    fn fetch(&self, shelf: &Shelf, number: usize, stop: &AtomicBool) -> Result<(), StoreError> {
+        let piece = shelf.piece(number);
+        let disk = |error| shelf.failed(number, FetchError::disk(shelf.path(), error).to_string());
+        let stopped = || shelf.failed(number, "interrupted".to_owned());
+        let path = folder::claims(&self.dir).join(format!("{}.{}", shelf.name(), piece.offset));
+        let _claim = loop {
+            // Where there are no locks, two processes may fetch it both: that costs time alone.
+            let claim = Claim::take(&path).unwrap_or(Some(Claim::none()));
+            if shelf.look(number).map_err(disk)? {
+                return Ok(());
+            }
+            match claim {
+                Some(claim) => break claim,
+                None if self.is_to_stop(stop, true) => return Err(stopped()),
+                None => thread::sleep(LOOK),
+            }
+        };
+        let mut tries = 1;
+        let digest = loop {
+            match self.range(shelf, piece, stop).ok_or_else(stopped)? {
+                Ok(digest) => break digest,
+                Err(Broken::Changed(_)) if tries < TRIES && shelf.forgets_tag() => tries += 1,
+                Err(Broken::Changed(why)) => {
+                    return Err(shelf.failed(number, format!("it changed at its source: {why}")));
+                }
+                Err(Broken::Lasting(why)) => {
+                    let later = "what came is kept, ask again when its source can be reached";
+                    return Err(shelf.failed(number, format!("{why}; {later}")));
+                }
+                Err(Broken::Disk(error)) => return Err(disk(error)),
+            }
+        };
+        shelf.keep(number, digest).map_err(disk)
+    }
+
+    /// Fetches a piece; nothing if it was stopped.
+    fn range(
+        &self,
+        shelf: &Shelf,
+        piece: Piece,
+        stop: &AtomicBool,
+    ) -> Option<Result<Digest, Broken>> {
+        self.runtime.as_ref()?.block_on(async {
+            tokio::select! {
+                fetched = piece::fetch(&self.traffic, shelf, piece) => Some(fetched),
+                () = self.stopped(stop) => None,
+            }
+        })
+    }
+
+    fn is_to_stop(&self, stop: &AtomicBool, is_waiting: bool) -> bool {
+        stop.load(Ordering::Relaxed) || is_waiting && self.interrupted.load(Ordering::Relaxed)
+    }
+
+    async fn stopped(&self, stop: &AtomicBool) {
+        while !self.is_to_stop(stop, self.is_waiting.load(Ordering::Relaxed)) {
+            sleep(LOOK).await;
+        }
+    }
+}
+
+impl Drop for Reach {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Whoever drops this may be part of another runtime, and must not wait there.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Placed {
+    fn shelf(&self, span: &Span) -> Option<&Arc<Shelf>> {
+        self.shelves.get(span.shard().index())?.as_ref()
+    }
+}
+
+impl Distant for Placed {
+    fn is_here(&self, pieces: &[Span]) -> bool {
+        pieces.iter().all(|span| self.shelf(span).is_none_or(|shelf| shelf.has(*span)))
+    }
+
+    fn bring(&self, pieces: &[Span], stop: &AtomicBool) -> Result<(), StoreError> {
+        for span in pieces {
+            let Some(shelf) = self.shelf(span) else { continue };
+            for number in shelf.missing(*span) {
+                self.reach.fetch(shelf, number, stop)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lanes(&self) -> usize {
+        self.reach.lanes
+    }
+}
+
+impl Store for Streamed {
+    fn shards(&self) -> &[Shard] {
+        self.local.shards()
+    }
+
+    fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
+        let pieces = [span];
+        if !self.distant.is_here(&pieces) {
+            self.distant.bring(&pieces, &AtomicBool::new(false))?;
+        }
+        self.local.read_exact(span, buf)
+    }
+
+    fn file(&self, shard: ShardId) -> Option<LocalFile<'_>> {
+        self.local.file(shard)
+    }
+
+    fn distant(&self) -> Option<Arc<dyn Distant>> {
+        Some(self.distant.clone())
+    }
+}
+
+impl fmt::Debug for Streamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Streamed").field("dir", &self.distant.reach.dir).finish_non_exhaustive()
+    }
+}
+
+/// Knows whether the source gives anything, and passes on what is said.
+struct Noticing {
+    watch: Arc<dyn Watch>,
+    is_waiting: Arc<AtomicBool>,
+}
+
+impl Watch for Noticing {
+    fn event(&self, event: Event<'_>) {
+        match event {
+            Event::Waiting { .. } => self.is_waiting.store(true, Ordering::Relaxed),
+            Event::Received { .. } => self.is_waiting.store(false, Ordering::Relaxed),
+            _ => {}
+        }
+        self.watch.event(event);
+    }
+}

@@ -1,0 +1,149 @@
+//! A file's map that several processes add to.
+//!
+//! Lines are added under a lock of the map, one whole line at a time. What a process that was ended in the
+//! middle of a line left is cut off before the next one is added: lines after it would not count.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use crate::cut::Piece;
+use crate::listing::RemoteFile;
+use crate::map::{self, Digest, Known};
+
+/// A map, as far as it was read.
+#[derive(Debug)]
+pub(super) struct Notes {
+    file: File,
+    of_bytes: u64,
+    known: Known,
+    /// Where the lines that were read end.
+    read_to: u64,
+}
+
+impl Notes {
+    /// Reads a map; nothing where it is of another file.
+    pub(super) fn open(path: &Path, of: &RemoteFile) -> io::Result<Option<Notes>> {
+        let file = match OpenOptions::new().read(true).append(true).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let bytes = rest(&file, 0)?;
+        let Some(begin) = map::begin_of_lines(&bytes, of) else { return Ok(None) };
+        let (known, read_to) = (Known::default(), begin as u64);
+        let mut notes = Notes { file, of_bytes: of.bytes, known, read_to };
+        notes.catch_up()?;
+        Ok(Some(notes))
+    }
+
+    /// What is known.
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// Reads what was added since.
+    pub(super) fn catch_up(&mut self) -> io::Result<()> {
+        let bytes = rest(&self.file, self.read_to)?;
+        self.read_to += map::take_lines(&mut self.known, &bytes, self.of_bytes) as u64;
+        Ok(())
+    }
+
+    /// Notes that a piece is here, for all.
+    pub(super) fn note(&mut self, piece: Piece, digest: &Digest) -> io::Result<()> {
+        self.add(&map::piece_line(piece.offset, piece.bytes, digest))
+    }
+
+    /// Notes what the server calls the file.
+    pub(super) fn note_tag(&mut self, tag: &str) -> io::Result<()> {
+        self.add(&map::tag_line(tag))
+    }
+
+    fn add(&mut self, line: &str) -> io::Result<()> {
+        // Where there are no locks there is one process, or a line may be lost: its record comes again.
+        let is_locked = self.file.lock().is_ok();
+        let added = self.add_alone(line);
+        if is_locked {
+            self.file.unlock()?;
+        }
+        added
+    }
+
+    fn add_alone(&mut self, line: &str) -> io::Result<()> {
+        self.catch_up()?;
+        let end = self.file.metadata()?.len();
+        if end > self.read_to {
+            self.file.set_len(self.read_to)?;
+        }
+        let added = self.file.write_all(line.as_bytes());
+        if added.is_err() {
+            let _ = self.file.set_len(self.read_to);
+        }
+        added?;
+        self.catch_up()
+    }
+}
+
+/// The bytes of a file from an offset on.
+fn rest(file: &File, from: u64) -> io::Result<Vec<u8>> {
+    let length = file.metadata()?.len().saturating_sub(from);
+    if length > map::MAP_BYTES_MAX {
+        return Err(io::Error::other("its map is too long"));
+    }
+    let mut bytes = vec![0; length as usize];
+    let mut read = 0;
+    while read < bytes.len() {
+        match file.read_at(&mut bytes[read..], from + read as u64) {
+            Ok(0) => break,
+            Ok(got) => read += got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::Proof;
+    use crate::cut::Owner;
+    use crate::map::Map;
+
+    fn file() -> RemoteFile {
+        RemoteFile { name: "a".to_owned(), bytes: 100, proof: Proof::None }
+    }
+
+    fn piece(offset: u64) -> Piece {
+        Piece { offset, bytes: 10, owner: Owner::File }
+    }
+
+    #[test]
+    fn what_one_notes_the_other_sees_and_a_torn_line_harms_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.map");
+        Map::create(&path, &file(), Known::default()).unwrap();
+        let mut one = Notes::open(&path, &file()).unwrap().unwrap();
+        let mut other = Notes::open(&path, &file()).unwrap().unwrap();
+        one.note(piece(0), &[1; 32]).unwrap();
+        other.note(piece(10), &[2; 32]).unwrap();
+        assert_eq!(one.known().pieces.len(), 1);
+        one.catch_up().unwrap();
+        assert_eq!(one.known(), other.known());
+        // A third was ended while it wrote.
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, [&whole[..], b"20 10 0303"].concat()).unwrap();
+        let mut one = Notes::open(&path, &file()).unwrap().unwrap();
+        one.note_tag("x").unwrap();
+        one.note(piece(30), &[4; 32]).unwrap();
+        let known = Map::read(&path, &file()).unwrap().unwrap();
+        assert_eq!(known.pieces.keys().copied().collect::<Vec<_>>(), [0, 10, 30]);
+        assert_eq!(known.tag.as_deref(), Some("x"));
+        let other = RemoteFile { bytes: 99, ..file() };
+        assert!(Notes::open(&path, &other).unwrap().is_none());
+    }
+}
