@@ -4,7 +4,7 @@
 //! is what a client waits for: its request read, rendered and tokenized, the state found, the new tokens taken
 //! in, the first token sent. Each ratio is the median over rounds.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use deltafin_text::chat::Turns;
 use serde_json::{Value, json};
 
 use crate::engine::tokenizer;
-use crate::response::{find, is_complete};
+use crate::response::{find, is_complete, read_some};
 
 /// Room for the reply and for what the chat format adds.
 const ROOM: usize = 200;
@@ -172,7 +172,7 @@ fn post(socket: &mut TcpStream, path: &str, body: &Value) {
 fn read_until(socket: &mut TcpStream, bytes: &mut Vec<u8>, is_enough: impl Fn(&[u8]) -> bool) {
     let mut buffer = [0; 16 << 10];
     while !is_enough(bytes) {
-        let read = socket.read(&mut buffer).unwrap();
+        let read = read_some(socket, &mut buffer).unwrap();
         assert!(read > 0, "the answer broke off: {}", String::from_utf8_lossy(bytes));
         bytes.extend_from_slice(&buffer[..read]);
     }

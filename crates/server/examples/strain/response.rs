@@ -1,5 +1,18 @@
 //! As much of HTTP as shows where a response ends.
 
+use std::io::{self, ErrorKind, Read};
+
+/// Some bytes, also where the process was stopped and woken meanwhile: a read with a limit of time is not taken
+/// up again by the system then.
+pub(crate) fn read_some(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match source.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
 /// Whether these bytes are one whole response with a body.
 pub(crate) fn is_complete(bytes: &[u8]) -> bool {
     let Some(end) = find(bytes, b"\r\n\r\n") else { return false };

@@ -1,6 +1,6 @@
 //! One stream, as fast as it goes: what a token costs on its way from the engine to the socket.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use deltafin_server::Settings;
 
 use crate::engine::{Manner, serve};
 use crate::machine;
-use crate::response::find;
+use crate::response::{find, read_some};
 
 const MOST_PER_TOKEN: Duration = Duration::from_micros(40);
 const LEAST_PER_SECOND: f64 = 20_000.0;
@@ -53,7 +53,7 @@ fn read(socket: &mut TcpStream) -> usize {
     let mut buffer = vec![0; 256 << 10];
     let (mut events, mut tail) = (0, Vec::new());
     loop {
-        let read = socket.read(&mut buffer).unwrap();
+        let read = read_some(socket, &mut buffer).unwrap();
         assert!(read > 0, "the stream broke off after {events} events");
         tail.extend_from_slice(&buffer[..read]);
         events += tail.windows(2).filter(|pair| pair == b"\n\n").count();

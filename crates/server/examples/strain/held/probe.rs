@@ -1,12 +1,12 @@
 //! Asks `/health` all the while.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::response::{is_complete, status};
+use crate::response::{is_complete, read_some, status};
 
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -46,7 +46,7 @@ pub(crate) fn once(at: SocketAddr) -> Duration {
     socket.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let (mut bytes, mut buffer) = (Vec::new(), [0; 1024]);
     while !is_complete(&bytes) {
-        let read = socket.read(&mut buffer).unwrap();
+        let read = read_some(&mut socket, &mut buffer).unwrap();
         assert!(read > 0, "/health broke off");
         bytes.extend_from_slice(&buffer[..read]);
     }

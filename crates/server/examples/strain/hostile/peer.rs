@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{body, head};
 use crate::chance::Chance;
-use crate::response::{find, is_complete, status};
+use crate::response::{find, is_complete, read_some, status};
 
 /// Requests one after the other on a connection.
 const KEPT_MAX: usize = 40;
@@ -156,7 +156,7 @@ impl Peer {
                 check(&bytes);
                 return bytes;
             }
-            match self.socket.read(&mut buffer) {
+            match read_some(&mut self.socket, &mut buffer) {
                 Ok(0) => panic!("no whole answer to {}: {}", shown(request), shown(&bytes)),
                 Ok(read) => bytes.extend_from_slice(&buffer[..read]),
                 // A body that is too large is not read to its end, which resets the connection.
