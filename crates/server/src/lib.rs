@@ -21,6 +21,7 @@ mod engine;
 mod generation;
 mod guide;
 mod http;
+mod line;
 mod log;
 mod metrics;
 mod queue;

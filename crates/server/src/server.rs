@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Request;
 use deltafin_text::Tokenizer;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
@@ -18,6 +21,7 @@ use tokio::time::timeout;
 use crate::app::{App, Model, Phase};
 use crate::backend::Backend;
 use crate::http;
+use crate::line::{Line, Patience, Speech};
 use crate::log::Entry;
 use crate::settings::Settings;
 
@@ -129,17 +133,35 @@ async fn converse(app: &App, router: Router, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
     let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60));
     let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive);
-    let mut phase = app.phase.subscribe();
+    let line = Arc::new(Line::new(stream));
+    let listening = line.clone();
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let line = listening.clone();
+        line.asked();
+        request.extensions_mut().insert(line.clone());
+        let response = router.call(request);
+        async move { response.await.inspect(|_| line.answered()) }
+    });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(app.settings.head_limit)
+        .header_read_timeout(None)
+        // Who has finished sending may still listen: the endpoints find out, over the line.
+        .half_close(true)
         .max_buf_size(HEADER_BYTES)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(Speech(line.clone())), service);
     let mut connection = std::pin::pin!(connection);
+    let mut phase = app.phase.subscribe();
+    let conversation = async {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = phase.wait_for(|phase| *phase > Phase::Serving) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
+    };
+    let patience = Patience { idle: app.settings.idle_limit, head: app.settings.head_limit };
     tokio::select! {
-        _ = connection.as_mut() => return,
-        _ = phase.wait_for(|phase| *phase > Phase::Serving) => {}
+        () = conversation => {}
+        () = line.over(patience) => {}
     }
-    connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
 }

@@ -58,7 +58,11 @@ pub struct Settings {
     pub status_hold: Duration,
     /// A client that takes nothing for so long is gone.
     pub stall_limit: Duration,
-    /// How long a connection may be idle, or take for the head of a request.
+    /// A client that has finished sending is gone, also where it waits for a plain response.
+    pub cancel_on_eof: bool,
+    /// How long a connection may be idle between requests.
+    pub idle_limit: Duration,
+    /// How long the head of a request may take from its first byte.
     pub head_limit: Duration,
     /// How long a pause within a request's body may be.
     pub body_pause_limit: Duration,
@@ -86,7 +90,9 @@ impl Default for Settings {
             ping_chunks: false,
             status_hold: Duration::from_secs(20),
             stall_limit: Duration::from_secs(60),
-            head_limit: Duration::from_secs(75),
+            cancel_on_eof: false,
+            idle_limit: Duration::from_secs(75),
+            head_limit: Duration::from_secs(30),
             body_pause_limit: Duration::from_secs(60),
             shutdown_grace: Duration::from_secs(60),
         }

@@ -31,6 +31,13 @@ pub(super) struct ReplyArgs {
     /// Hold a plain reply's status back until the reply is there, whatever the client's patience
     #[arg(long)]
     no_early_response: bool,
+
+    /// Take a client that closes its sending side for gone, also while it waits for a plain reply
+    ///
+    /// Without it such a client still gets its reply, and is gone when a sign of life does not
+    /// arrive. Streams end either way.
+    #[arg(long)]
+    cancel_on_eof: bool,
 }
 
 /// How much is thought.
@@ -92,6 +99,7 @@ impl ReplyArgs {
             strict: self.strict,
             ping_chunks: self.ping_style == PingStyle::Chunk,
             status_hold: hold,
+            cancel_on_eof: self.cancel_on_eof,
             ..settings
         }
     }

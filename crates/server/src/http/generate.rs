@@ -1,34 +1,29 @@
 //! The endpoints that generate. Everything that can be refused is refused before the queue.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Extension;
-use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
-use axum::http::{HeaderMap, StatusCode, Version};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::header::HeaderName;
+use axum::http::{HeaderMap, Version};
+use axum::response::Response;
 use deltafin_text::reply::{Channel, ReplyOptions};
 use serde_json::Value;
-use tokio::sync::mpsc;
-use tokio::time::timeout;
 
+use super::answer::{streamed, whole};
 use super::body::Payload;
 use super::guard::RequestId;
-use super::{ApiError, json, pieces, set};
+use super::{ApiError, set};
 use crate::app::{App, Model, now_s};
 use crate::choice::Chooser;
 use crate::generation::{Generation, Plan, Wish};
 use crate::guide::{Form, Guide};
-use crate::log::Entry;
+use crate::line::Line;
 use crate::reader::Reader;
 use crate::request::fields::{Fields, shown};
 use crate::request::{Chat, Options, Policy, chat, completion};
-use crate::response::{Head, Shape, stream};
+use crate::response::{Head, Shape};
 
-/// Pieces of a response that may wait for the socket.
-const PIECES_MAX: usize = 16;
 /// The channel opening at a prompt's end, which the publisher does not count.
 pub(super) const OPENING_TOKENS: usize = 3;
 
@@ -39,8 +34,8 @@ pub(super) struct Prepared {
     options: Options,
 }
 
-/// Who asks how.
-pub(super) type Asked = (State<Arc<App>>, Extension<RequestId>, Version);
+/// Who asks how, and where the client is.
+pub(super) type Asked = (State<Arc<App>>, Extension<RequestId>, Version, Extension<Arc<Line>>);
 
 /// `/v1/chat/completions`.
 pub(super) async fn chat(asked: Asked, body: Payload) -> Result<Response, ApiError> {
@@ -54,7 +49,7 @@ pub(super) async fn completion(asked: Asked, body: Payload) -> Result<Response, 
 
 /// Prepares a request, has it generated, and answers.
 pub(super) async fn generate(
-    (State(app), Extension(RequestId(id)), version): Asked,
+    (State(app), Extension(RequestId(id)), version, Extension(line)): Asked,
     Payload(body): Payload,
     prepare: fn(&App, &Model, &Fields<'_>) -> Result<Prepared, ApiError>,
 ) -> Result<Response, ApiError> {
@@ -66,8 +61,8 @@ pub(super) async fn generate(
     .await?;
     let generation = Generation::join(&app, plan, id, shape.id().to_owned())?;
     let mut response = match options.stream {
-        true => streamed(&app, generation, shape),
-        false => whole(&app, generation, shape, version).await,
+        true => streamed(&app, generation, shape, line),
+        false => whole(&app, generation, shape, version, line).await,
     };
     tell(response.headers_mut(), &options);
     Ok(response)
@@ -230,76 +225,4 @@ fn tell(headers: &mut HeaderMap, options: &Options) {
     if let Some(sampling) = options.sampling {
         set(headers, HeaderName::from_static("x-seed"), &sampling.seed.to_string());
     }
-}
-
-fn streamed(app: &Arc<App>, generation: Generation, shape: Shape) -> Response {
-    let (sender, body) = mpsc::channel(PIECES_MAX);
-    let settings = &app.settings;
-    tokio::spawn(stream::run(
-        generation,
-        shape.scribe(),
-        app.clone(),
-        stream::Out { pieces: sender, ping: settings.ping_interval, stall: settings.stall_limit },
-    ));
-    let mut response = Response::new(pieces(body));
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (CONTENT_TYPE, "text/event-stream; charset=utf-8"),
-        (CACHE_CONTROL, "no-cache"),
-        (HeaderName::from_static("x-accel-buffering"), "no"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
-}
-
-/// A response in one piece. The status is held back for a while, so that quick failures have their
-/// own; then it is 200, and blanks keep the connection alive until the document is there.
-async fn whole(
-    app: &Arc<App>,
-    mut generation: Generation,
-    shape: Shape,
-    version: Version,
-) -> Response {
-    // A client that cannot read chunks must wait for the length.
-    let patient = version < Version::HTTP_11 || app.settings.ping_interval.is_zero();
-    let hold = if patient { Duration::MAX } else { app.settings.status_hold };
-    match timeout(hold, generation.whole()).await {
-        Ok(Ok(summary)) => json(StatusCode::OK, &shape.whole(app, &summary)),
-        Ok(Err(error)) => error.into_response(),
-        Err(_) => {
-            let (sender, body) = mpsc::channel(PIECES_MAX);
-            tokio::spawn(blanks(app.clone(), generation, shape, sender));
-            let mut response = Response::new(pieces(body));
-            let kind = HeaderValue::from_static("application/json");
-            response.headers_mut().insert(CONTENT_TYPE, kind);
-            response
-        }
-    }
-}
-
-async fn blanks(
-    app: Arc<App>,
-    mut generation: Generation,
-    shape: Shape,
-    pieces: mpsc::Sender<Bytes>,
-) {
-    let document = loop {
-        if pieces.try_send(Bytes::from_static(b" ")).is_err() && pieces.is_closed() {
-            return;
-        }
-        tokio::select! {
-            ended = generation.whole() => break match ended {
-                Ok(summary) => shape.whole(&app, &summary),
-                Err(error) => {
-                    let words = format!("an error was sent under status 200: {}", error.message);
-                    app.log(&Entry::new("late_error", words).with("code", error.code));
-                    shape.fault(&error)
-                }
-            },
-            () = pieces.closed() => return,
-            () = tokio::time::sleep(app.settings.ping_interval) => {}
-        }
-    };
-    let _ = pieces.send(Bytes::from(document.to_string())).await;
 }

@@ -1,5 +1,6 @@
 //! From a request on the wire to a response: who may ask, what is asked, the form of refusals.
 
+mod answer;
 mod body;
 mod error;
 mod generate;

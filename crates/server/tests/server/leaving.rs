@@ -1,18 +1,28 @@
 //! Clients that go away.
 
+use std::io::BufReader;
+use std::net::Shutdown;
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use deltafin_server::Settings;
 use serde_json::json;
 
 use crate::script::{Act, Rig, early_status, quick, soon, start, start_wide, start_with};
-use crate::wire::{chat, chat_body, get};
+use crate::wire::{chat, chat_bytes, get, head, said};
 
 #[track_caller]
 fn cancelled(rig: &Rig, reason: &str) {
     let line = format!("deltafin_cancelled_total{{reason=\"{reason}\"}} 1");
     soon(&line, || get(rig.at, "/metrics", "").text().contains(&line));
+}
+
+#[track_caller]
+fn given_up(rig: &Rig) {
+    rig.until_idle();
+    assert!(rig.log.broken_off.load(Ordering::SeqCst));
+    cancelled(rig, "client_left");
 }
 
 #[test]
@@ -45,21 +55,60 @@ fn in_the_prompt() {
 /// Neither before the head of a plain response nor among its blanks is a client owed work.
 #[test]
 fn from_a_plain_request() {
-    for wait_ms in [30, 400] {
-        let rig = start_with(early_status(), &[Act::Forever(20)]);
-        let body = chat_body(json!({})).to_string();
-        let mut socket = std::net::TcpStream::connect(rig.at).unwrap();
-        let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        std::io::Write::write_all(&mut socket, (head + &body).as_bytes()).unwrap();
+    for (settings, wait_ms) in [(quick(), 30), (early_status(), 400)] {
+        let rig = start_with(settings, &[Act::Forever(20)]);
+        let socket = said(rig.at, &chat_bytes(json!({})));
         rig.until_busy();
         sleep(Duration::from_millis(wait_ms));
         drop(socket);
-        rig.until_idle();
-        assert!(rig.log.broken_off.load(Ordering::SeqCst));
-        cancelled(&rig, "client_left");
+        given_up(&rig);
+    }
+}
+
+/// A reset needs no second proof.
+#[test]
+fn by_a_reset() {
+    let rig = start(&[Act::Forever(20)]);
+    let socket = said(rig.at, &chat_bytes(json!({})));
+    rig.until_busy();
+    socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(socket);
+    given_up(&rig);
+}
+
+/// Who has finished sending still listens.
+#[test]
+fn closing_one_side_is_not_leaving() {
+    let acts = [Act::Wait(500), Act::Say("x"), Act::Stop];
+    for settings in [quick(), early_status()] {
+        let rig = start_with(settings, &acts);
+        let socket = said(rig.at, &chat_bytes(json!({})));
+        socket.shutdown(Shutdown::Write).unwrap();
+        let reply = head(BufReader::new(socket)).json();
+        assert_eq!(reply["choices"][0]["message"]["content"], "x");
+        assert!(!rig.log.broken_off.load(Ordering::SeqCst));
+    }
+}
+
+/// Where it was asked for, or where nothing may be sent to find out.
+#[test]
+fn closing_one_side_is_leaving() {
+    let asked = Settings { cancel_on_eof: true, ..quick() };
+    let asked_late = Settings { cancel_on_eof: true, ..early_status() };
+    let held = Settings { status_hold: Duration::MAX, ..quick() };
+    let stream = json!({ "stream": true });
+    for (settings, wait_ms, more) in [
+        (asked, 0, json!({})),
+        (asked_late, 400, json!({})),
+        (held, 0, json!({})),
+        (quick(), 0, stream),
+    ] {
+        let rig = start_with(settings, &[Act::Forever(20)]);
+        let socket = said(rig.at, &chat_bytes(more));
+        rig.until_busy();
+        sleep(Duration::from_millis(wait_ms));
+        socket.shutdown(Shutdown::Write).unwrap();
+        given_up(&rig);
     }
 }
 

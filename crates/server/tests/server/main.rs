@@ -5,6 +5,7 @@ mod choice;
 mod demo;
 mod guided;
 mod leaving;
+mod line;
 mod messages;
 mod page;
 mod policy;

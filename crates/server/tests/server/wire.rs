@@ -16,14 +16,29 @@ pub(crate) struct Response {
 /// Sends bytes and reads the head of the answer.
 #[track_caller]
 pub(crate) fn send(at: SocketAddr, bytes: &[u8]) -> Response {
+    head(BufReader::new(said(at, bytes)))
+}
+
+/// A connection over which these bytes were sent.
+#[track_caller]
+pub(crate) fn said(at: SocketAddr, bytes: &[u8]) -> TcpStream {
     let mut socket = TcpStream::connect(at).expect("connects");
     socket.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
     socket.write_all(bytes).expect("sent");
-    head(BufReader::new(socket))
+    socket
 }
 
+/// The bytes of a chat on a connection that may go on.
+pub(crate) fn chat_bytes(more: Value) -> Vec<u8> {
+    let body = chat_body(more).to_string();
+    let length = body.len();
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n";
+    format!("{head}Content-Length: {length}\r\n\r\n{body}").into_bytes()
+}
+
+/// Reads the head of an answer.
 #[track_caller]
-fn head(mut socket: BufReader<TcpStream>) -> Response {
+pub(crate) fn head(mut socket: BufReader<TcpStream>) -> Response {
     let mut line = || {
         let mut line = String::new();
         socket.read_line(&mut line).expect("a line");
