@@ -39,6 +39,11 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// Bytes of all pieces that are here.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pieces.values().map(|piece| piece.0).sum()
+    }
+
     /// Whether a piece is here.
     pub(crate) fn has(&self, piece: &Piece) -> bool {
         let is_listed = || self.pieces.get(&piece.offset).is_some_and(|k| k.0 == piece.bytes);

@@ -34,6 +34,28 @@ fn a_mirror_gives_what_a_hub_gives() {
     assert_eq!(installed.bytes, hub.bytes());
 }
 
+/// What was stopped between its last byte and its name may have been replaced before it went on; only the
+/// entity tag tells, where the source gives no digests.
+#[test]
+fn a_mirror_is_asked_whether_a_whole_part_is_still_the_one_it_has() {
+    let (hub, dir) = (demo(), tempfile::tempdir().unwrap());
+    run_from(&hub, &hub.mirror().parse().unwrap(), dir.path(), IMPATIENT).unwrap();
+    let mut files = checkpoint_files(&deltafin_testkit::fixture("k3-calm"));
+    let (name, bytes) = files.iter_mut().find(|(name, _)| name.ends_with(".safetensors")).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+
+    let (shard, notes) = (dir.path().join(&*name), dir.path().join(".deltafin"));
+    let map = notes.join(format!("{name}.map"));
+    let said = std::fs::read_to_string(&map).unwrap();
+    std::fs::write(&map, said.strip_suffix("proven\n").unwrap()).unwrap();
+    std::fs::rename(&shard, dir.path().join(format!("{name}.part"))).unwrap();
+    std::fs::remove_file(notes.join("install.json")).unwrap();
+
+    let hub = Hub::serve(files.clone(), Missteps::none());
+    run_from(&hub, &hub.mirror().parse().unwrap(), dir.path(), IMPATIENT).unwrap();
+    assert_eq!(contents(dir.path()), files.into_iter().collect());
+}
+
 #[test]
 fn what_is_not_there_is_said() {
     let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
