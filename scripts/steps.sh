@@ -15,6 +15,10 @@ report_failure() {
 }
 trap report_failure EXIT
 
+# The programs in the development build, with the features that `cargo test --workspace` builds them with: after it
+# nothing is compiled a second time.
+programs() { cargo build --locked --workspace --bins --examples --test cli; }
+
 # tool NAME VERSION: a cargo subcommand, compiled without optimisation unless it is there already.
 tool() {
   local name=$1 version=$2

@@ -180,15 +180,23 @@ const REFERENCE: Setting = Setting {
     resumed: false,
 };
 
-/// Within each recipe all settings agree; between recipes the text may differ.
-fn check(name: &str, prompt: &[u32]) {
-    check_as(name, load(open(name)), prompt);
-    check_as(&format!("{name} as int8"), load(open_as(name, Recipe::Int8)), prompt);
+/// Every setting, or one of so many. A number that shares no factor with the table's rows of ten meets
+/// every way to feed, shuffled and not, and every thread count with every instruction set.
+const ALL: usize = 1;
+const ONE_OF_THREE: usize = 3;
+const ONE_OF_SEVEN: usize = 7;
+
+/// Within each recipe all settings agree; between recipes the text may differ. They differ in a product's
+/// kernel alone, so the second one gets by with fewer.
+fn check(name: &str, prompt: &[u32], every: usize) {
+    check_as(name, load(open(name)), prompt, every);
+    let int8 = load(open_as(name, Recipe::Int8));
+    check_as(&format!("{name} as int8"), int8, prompt, every.max(ONE_OF_THREE));
 }
 
-fn check_as(name: &str, model: Model, prompt: &[u32]) {
+fn check_as(name: &str, model: Model, prompt: &[u32], every: usize) {
     let wanted = run(&model, prompt, REFERENCE);
-    for setting in settings() {
+    for setting in settings().into_iter().step_by(every) {
         let got = run(&model, prompt, setting);
         assert_eq!(got.ids, wanted.ids, "{name} {setting:?}");
         assert!(got == wanted, "{name} {setting:?}: logits differ in their bits");
@@ -202,19 +210,20 @@ pub(crate) fn long_prompt(golden: &Golden) -> Vec<u32> {
 
 #[test]
 fn k3_micro_is_one_text() {
-    check("k3-micro", &long_prompt(&Golden::load("k3-micro")));
+    check("k3-micro", &long_prompt(&Golden::load("k3-micro")), ALL);
 }
 
 #[test]
 fn k3_calm_is_one_text() {
-    check("k3-calm", &long_prompt(&Golden::load("k3-calm")));
+    check("k3-calm", &long_prompt(&Golden::load("k3-calm")), ALL);
 }
 
+/// The table is for the two above; this one shows that it holds for weights that were trained.
 #[test]
 fn the_demo_model_is_one_text() {
     let golden = DemoGolden::load();
     let longest = golden.prompts.iter().max_by_key(|p| p.ids.len()).unwrap();
-    check("demo", &longest.ids);
+    check("demo", &longest.ids, ONE_OF_SEVEN);
 }
 
 /// A spine in files of its own, with scales beside its matrices, is streamed like any other.
