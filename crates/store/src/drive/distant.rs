@@ -5,8 +5,8 @@
 //!              └ no ─► demand │ ahead │ guess ─► brought, on a few threads ─► the drives
 //! ```
 //!
-//! Demands go first. Guesses and what is read ahead never use more than half of the threads, so that a
-//! demand finds one.
+//! Demands go first. Guesses and what is read ahead never use more than half of the threads, rounded up, so
+//! that a demand finds one wherever there are two.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
