@@ -14,6 +14,7 @@ use crate::backend::Backend;
 use crate::control::Controls;
 use crate::guide::Vocabulary;
 use crate::http::ApiError;
+use crate::lines::Lines;
 use crate::log::Entry;
 use crate::metrics::{Gauges, Metrics};
 use crate::queue::Queue;
@@ -57,6 +58,7 @@ pub(crate) type Log = Box<dyn Fn(&Entry) + Send + Sync>;
 /// What all connections share.
 pub(crate) struct App {
     pub(crate) settings: Settings,
+    pub(crate) lines: Arc<Lines>,
     pub(crate) queue: Queue,
     pub(crate) runs: Runs,
     pub(crate) controls: Controls,
@@ -80,6 +82,7 @@ impl fmt::Debug for App {
 impl App {
     pub(crate) fn new(settings: Settings, loopback: bool, log: Log) -> App {
         App {
+            lines: Arc::new(Lines::new(settings.connections)),
             queue: Queue::new(settings.queue),
             settings,
             runs: Runs::default(),
@@ -115,6 +118,7 @@ impl App {
             up: self.model.get().is_some(),
             busy: self.queue.is_busy(),
             queue_depth: self.queue.depth(),
+            connections: self.lines.count(),
             moved: self.model.get().and_then(|model| model.backend.moved()),
         }
     }

@@ -16,12 +16,14 @@
 mod app;
 mod backend;
 mod choice;
+mod connection;
 mod control;
 mod engine;
 mod generation;
 mod guide;
 mod http;
 mod line;
+mod lines;
 mod log;
 mod metrics;
 mod queue;

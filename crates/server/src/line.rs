@@ -1,8 +1,8 @@
 //! A connection's socket, shared by who speaks HTTP over it and who must know whether anybody is there.
 //!
 //! Promises: an idle connection ends after a while, and sooner once the head of a request has begun and does not
-//! come to its end; a client that has finished sending is told apart from one that is gone, as far as a
-//! socket can tell.
+//! come to its end, or the client does not take its answer; a client that has finished sending is told apart from
+//! one that is gone, as far as a socket can tell.
 
 use std::future::pending;
 use std::io::{self, IoSlice};
@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use socket2::SockRef;
+use axum::body::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -25,12 +27,27 @@ enum Turn {
     Idle(Instant),
     /// The client began a request's head then.
     Head(Instant),
+    /// The head was there then, and its body is still coming.
+    Body(Instant),
     /// A request is being answered.
     Request,
     /// The answer's head is there; what follows of it may take its time.
     Answer,
+    /// The client takes nothing of the answer since.
+    Unheard(Instant),
     /// Nobody's any more.
     Over,
+}
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// Nothing was asked.
+    Idle,
+    /// A request is on its way.
+    Asking,
+    /// A request is being answered.
+    Answered,
 }
 
 /// A socket, and whose turn it is on it.
@@ -47,16 +64,28 @@ pub(crate) struct Patience {
     pub(crate) idle: Duration,
     /// From the first byte of a request's head to its last.
     pub(crate) head: Duration,
+    /// While an answer is sent.
+    pub(crate) stall: Duration,
 }
 
 impl Line {
     pub(crate) fn new(stream: TcpStream) -> Line {
+        // Each token is to leave at once; a peer that vanished without a word is to be noticed.
+        let _ = stream.set_nodelay(true);
+        let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60));
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
         Line { stream, turn: watch::Sender::new(Turn::Idle(Instant::now())) }
     }
 
-    /// The head of a request was read.
-    pub(crate) fn asked(&self) {
-        self.pass(|_| Some(Turn::Request));
+    /// The head of a request was read; all of it is there where no body follows.
+    pub(crate) fn asked(&self, has_body: bool) {
+        let now = Instant::now();
+        self.pass(|_| Some(if has_body { Turn::Body(now) } else { Turn::Request }));
+    }
+
+    /// The request's body was read, or nobody wants it.
+    fn received(&self) {
+        self.pass(|turn| matches!(turn, Turn::Body(_)).then_some(Turn::Request));
     }
 
     /// The head of its answer is there.
@@ -65,8 +94,28 @@ impl Line {
     }
 
     /// Ends the connection, with everything that is done for it.
-    fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.pass(|_| Some(Turn::Over));
+    }
+
+    /// What it does.
+    pub(crate) fn stand(&self) -> Stand {
+        match *self.turn.borrow() {
+            Turn::Idle(_) | Turn::Over => Stand::Idle,
+            Turn::Head(_) | Turn::Body(_) => Stand::Asking,
+            Turn::Request | Turn::Answer | Turn::Unheard(_) => Stand::Answered,
+        }
+    }
+
+    /// How well it can be done without, the best one first; nothing while it is at work.
+    pub(crate) fn rank(&self) -> Option<(u8, Instant)> {
+        match *self.turn.borrow() {
+            Turn::Idle(since) => Some((0, since)),
+            Turn::Head(since) => Some((1, since)),
+            Turn::Body(since) => Some((2, since)),
+            Turn::Unheard(since) => Some((3, since)),
+            Turn::Request | Turn::Answer | Turn::Over => None,
+        }
     }
 
     fn pass(&self, next: impl FnOnce(Turn) -> Option<Turn>) {
@@ -87,7 +136,8 @@ impl Line {
             let limit = match turn {
                 Turn::Idle(since) => since.checked_add(patience.idle),
                 Turn::Head(since) => since.checked_add(patience.head),
-                Turn::Request | Turn::Answer => None,
+                Turn::Unheard(since) => since.checked_add(patience.stall),
+                Turn::Body(_) | Turn::Request | Turn::Answer => None,
                 Turn::Over => return,
             };
             let passes = turns.changed();
@@ -154,12 +204,20 @@ impl Speech {
         context: &mut Context<'_>,
         say: impl Fn(&TcpStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        let stream = &self.0.stream;
+        let line = &self.0;
         loop {
-            ready!(stream.poll_write_ready(context))?;
-            match say(stream) {
+            let Poll::Ready(ready) = line.stream.poll_write_ready(context) else {
+                let waits = |turn| matches!(turn, Turn::Answer);
+                line.pass(|turn| waits(turn).then(|| Turn::Unheard(Instant::now())));
+                return Poll::Pending;
+            };
+            ready?;
+            match say(&line.stream) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                said => return Poll::Ready(said),
+                said => {
+                    line.pass(|turn| matches!(turn, Turn::Unheard(_)).then_some(Turn::Answer));
+                    return Poll::Ready(said);
+                }
             }
         }
     }
@@ -193,5 +251,38 @@ impl AsyncWrite for Speech {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(SockRef::from(&self.0.stream).shutdown(Shutdown::Write))
+    }
+}
+
+/// A request's body as it comes over a line, which hears when nothing more of it is wanted.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) body: Incoming,
+    pub(crate) line: Arc<Line>,
+}
+
+impl Body for Heard {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Heard {
+    fn drop(&mut self) {
+        self.line.received();
     }
 }

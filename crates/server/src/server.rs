@@ -5,32 +5,23 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::Request;
 use deltafin_text::Tokenizer;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
-use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use crate::app::{App, Model, Phase};
 use crate::backend::Backend;
+use crate::connection::converse;
 use crate::http;
-use crate::line::{Line, Patience, Speech};
+use crate::line::Line;
 use crate::log::Entry;
 use crate::settings::Settings;
 
-/// Connections at a time; more wait to be accepted.
-const CONNECTIONS_MAX: usize = 256;
+/// Connections that may be about to end while others take their places.
+const ENDING_MAX: usize = 64;
 /// Threads that may read and tokenize long requests at a time.
 const BLOCKING_THREADS: usize = 4;
-/// Bytes of a request's headers.
-const HEADER_BYTES: usize = 64 << 10;
 /// What broken-off connections have to hear of it.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -101,67 +92,32 @@ impl Server {
 
 /// Takes connections until the server ends. `living` is held by each, so its end is theirs.
 async fn accept(app: Arc<App>, listener: tokio::net::TcpListener, living: mpsc::Sender<()>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let tasks = Arc::new(Semaphore::new(app.lines.most() + ENDING_MAX));
     let mut phase = app.phase.subscribe();
     let router = http::router(&app);
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok(task) = tasks.clone().acquire_owned().await else { return };
         let stream = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = phase.wait_for(|phase| *phase > Phase::Serving) => return,
         };
         match stream {
             Ok((stream, _)) => {
+                let line = Arc::new(Line::new(stream));
+                let place = app.lines.enter(&line);
                 let (app, router, living) = (app.clone(), router.clone(), living.clone());
                 tokio::spawn(async move {
-                    converse(&app, router, stream).await;
-                    drop((place, living));
+                    converse(&app, router, line, place.is_guest).await;
+                    drop((place, task, living));
                 });
             }
             // Out of descriptors, or a client that left at the door: others may do better soon.
             Err(error) => {
                 let words = format!("cannot accept a connection: {error}");
                 app.log(&Entry::new("accept_error", words));
+                app.lines.make_room();
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
-    }
-}
-
-async fn converse(app: &App, router: Router, stream: TcpStream) {
-    // Each token is to leave at once; a peer that vanished without a word is to be noticed.
-    let _ = stream.set_nodelay(true);
-    let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60));
-    let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive);
-    let line = Arc::new(Line::new(stream));
-    let listening = line.clone();
-    let router = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        let line = listening.clone();
-        line.asked();
-        request.extensions_mut().insert(line.clone());
-        let response = router.call(request);
-        async move { response.await.inspect(|_| line.answered()) }
-    });
-    let connection = http1::Builder::new()
-        .header_read_timeout(None)
-        // Who has finished sending may still listen: the endpoints find out, over the line.
-        .half_close(true)
-        .max_buf_size(HEADER_BYTES)
-        .serve_connection(TokioIo::new(Speech(line.clone())), service);
-    let mut connection = std::pin::pin!(connection);
-    let mut phase = app.phase.subscribe();
-    let conversation = async {
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            _ = phase.wait_for(|phase| *phase > Phase::Serving) => {}
-        }
-        connection.as_mut().graceful_shutdown();
-        let _ = connection.await;
-    };
-    let patience = Patience { idle: app.settings.idle_limit, head: app.settings.head_limit };
-    tokio::select! {
-        () = conversation => {}
-        () = line.over(patience) => {}
     }
 }

@@ -45,6 +45,8 @@ pub struct Settings {
     pub replay: Duration,
     /// Origins whose pages may ask; `*` for all.
     pub cors_origins: Vec<String>,
+    /// Connections at a time, at least one. One more ends one that is idle, or is told to come back.
+    pub connections: usize,
     /// Bytes of a request's body.
     pub max_body_bytes: usize,
     /// Tokens of a chat reply when the request does not say; to the end of the context if `None`.
@@ -56,7 +58,7 @@ pub struct Settings {
     pub ping_chunks: bool,
     /// How long a plain response may still choose its status.
     pub status_hold: Duration,
-    /// A client that takes nothing for so long is gone.
+    /// A client that takes nothing of its answer for so long is gone.
     pub stall_limit: Duration,
     /// A client that has finished sending is gone, also where it waits for a plain response.
     pub cancel_on_eof: bool,
@@ -84,6 +86,7 @@ impl Default for Settings {
             queue: 4,
             replay: Duration::from_secs(60),
             cors_origins: Vec::new(),
+            connections: 256,
             max_body_bytes: 32 << 20,
             default_max_tokens: None,
             ping_interval: Duration::from_secs(15),

@@ -18,7 +18,7 @@ pub(crate) struct ApiError {
     pub(crate) retry_after_s: Option<u64>,
 }
 
-/// How long to wait for weights, or for another server.
+/// How long to wait for weights, for a place, or for another server.
 const RETRY_UNAVAILABLE_S: u64 = 5;
 
 impl ApiError {
@@ -141,6 +141,12 @@ impl ApiError {
         let status = StatusCode::TOO_MANY_REQUESTS;
         let error = ApiError::new(status, "rate_limit_error", "server_busy", message);
         ApiError { retry_after_s: Some(retry_after_s), ..error }
+    }
+
+    /// All connections are at work.
+    pub(crate) fn crowded() -> ApiError {
+        let message = "all connections of this server are in use: try again soon";
+        ApiError::unavailable("server_busy", message)
     }
 
     /// The generation failed.

@@ -32,6 +32,10 @@ pub(super) struct Door {
 #[derive(Clone, Debug)]
 pub(super) struct RequestId(pub(super) String);
 
+/// The mark of a request for which there is no place: all it can have is what is told at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Guest;
+
 /// Around every endpoint: lets in who may ask, counts, and says so in the log.
 pub(super) async fn answer(State(door): State<Door>, mut request: Request, next: Next) -> Response {
     let Door { app, name } = &door;
@@ -39,9 +43,13 @@ pub(super) async fn answer(State(door): State<Door>, mut request: Request, next:
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
     let origin = allowed_origin(app, request.headers());
     let admitted = origin.clone().and_then(|_| admit(app, name, request.headers()));
+    let is_guest = request.extensions().get::<Guest>().is_some();
     let mut response = match (&origin, admitted) {
         (Ok(Some(_)), _) if is_preflight(&request) => preflight(request.headers()),
         (_, Err(error)) => refuse_unread(error, request.into_body()).await,
+        (_, Ok(())) if is_guest && request.method() == Method::POST => {
+            refuse_unread(ApiError::crowded(), request.into_body()).await
+        }
         (_, Ok(())) => {
             request.extensions_mut().insert(RequestId(id.clone()));
             next.run(request).await
@@ -53,6 +61,9 @@ pub(super) async fn answer(State(door): State<Door>, mut request: Request, next:
     let headers = response.headers_mut();
     if let Ok(Some(origin)) = &origin {
         expose(headers, origin);
+    }
+    if is_guest {
+        close(headers);
     }
     set(headers, REQUEST_ID, &id);
     let status = response.status().as_u16();

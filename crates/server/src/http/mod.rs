@@ -28,6 +28,7 @@ pub(crate) use error::ApiError;
 
 use crate::app::App;
 use guard::Door;
+pub(crate) use guard::Guest;
 
 type Routes = MethodRouter<Arc<App>>;
 

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::backend::Moved;
+use crate::lines::Count;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -101,6 +102,7 @@ pub(crate) struct Gauges {
     pub(crate) up: bool,
     pub(crate) busy: bool,
     pub(crate) queue_depth: usize,
+    pub(crate) connections: Count,
     /// Counted by the backend, where it counts.
     pub(crate) moved: Option<Moved>,
 }
@@ -119,10 +121,11 @@ impl Metrics {
     /// The page.
     pub(crate) fn text(&self, gauges: Gauges) -> String {
         let mut out = String::new();
-        let Gauges { up, busy, queue_depth, moved } = gauges;
+        let Gauges { up, busy, queue_depth, connections, moved } = gauges;
         value("deltafin_up", "gauge", "Whether the model is loaded", u64::from(up), &mut out);
         value("deltafin_busy", "gauge", "Whether it generates", u64::from(busy), &mut out);
         value("deltafin_queue_depth", "gauge", "Requests that wait", queue_depth as u64, &mut out);
+        write_connections(connections, &mut out);
         let (done, total) = self.prefill.get();
         value("deltafin_prefill_tokens", "gauge", "Tokens of the last prompt", total, &mut out);
         value("deltafin_prefill_done_tokens", "gauge", "Of them, taken in", done, &mut out);
@@ -166,6 +169,18 @@ impl Metrics {
             let _ = writeln!(out, "deltafin_cancelled_total{{reason=\"{reason}\"}} {count}");
         }
     }
+}
+
+fn write_connections(count: Count, out: &mut String) {
+    let name = "deltafin_connections";
+    head(name, "gauge", "Connections, by what they do", out);
+    for (state, count) in
+        [("idle", count.idle), ("asking", count.asking), ("answered", count.answered)]
+    {
+        let _ = writeln!(out, "{name}{{state=\"{state}\"}} {count}");
+    }
+    let (name, help) = ("deltafin_connections_displaced_total", "Connections ended for others");
+    value(name, "counter", help, count.displaced, out);
 }
 
 fn head(name: &str, kind: &str, help: &str, out: &mut String) {

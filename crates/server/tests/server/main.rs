@@ -2,6 +2,7 @@
 
 mod again;
 mod choice;
+mod crowd;
 mod demo;
 mod guided;
 mod leaving;

@@ -1,0 +1,68 @@
+//! One connection, from its first byte to its last.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::{Body as _, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+
+use crate::app::{App, Phase};
+use crate::http::Guest;
+use crate::line::{Heard, Line, Patience, Speech};
+
+/// Bytes of a request's headers.
+const HEADER_BYTES: usize = 64 << 10;
+/// How long a guest may say nothing.
+const GUEST_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Answers over a line until it is over. Who is a guest is answered once.
+pub(crate) async fn converse(app: &App, router: Router, line: Arc<Line>, is_guest: bool) {
+    let listening = line.clone();
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let line = listening.clone();
+        line.asked(!request.body().is_end_stream());
+        let mut request = request.map(|body| Heard { body, line: line.clone() });
+        request.extensions_mut().insert(line.clone());
+        if is_guest {
+            request.extensions_mut().insert(Guest);
+        }
+        let response = router.call(request);
+        async move { response.await.inspect(|_| line.answered()) }
+    });
+    let connection = http1::Builder::new()
+        .header_read_timeout(None)
+        // Who has finished sending may still listen: the endpoints find out, over the line.
+        .half_close(true)
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(TokioIo::new(Speech(line.clone())), service);
+    let mut connection = std::pin::pin!(connection);
+    let mut phase = app.phase.subscribe();
+    let conversation = async {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = phase.wait_for(|phase| *phase > Phase::Serving) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
+    };
+    tokio::select! {
+        () = conversation => {}
+        () = line.over(patience(app, is_guest)) => {}
+    }
+}
+
+fn patience(app: &App, is_guest: bool) -> Patience {
+    let settings = &app.settings;
+    let short = |usual: Duration| if is_guest { usual.min(GUEST_PATIENCE) } else { usual };
+    Patience {
+        idle: short(settings.idle_limit),
+        head: short(settings.head_limit),
+        stall: settings.stall_limit,
+    }
+}
