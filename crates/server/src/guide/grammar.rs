@@ -11,8 +11,9 @@ use deltafin_text::chat::tag::{closing, opening};
 use deltafin_text::{Segment, Tokenizer, TokenizerError};
 use serde_json::Value;
 
-use super::arguments::{Argument, Arguments, Text, Way};
+use super::arguments::{Argument, Arguments};
 use super::form::{Calls, Form, Said, Tool};
+use super::ways::{Text, Way};
 use super::{Fault, place, schema, size};
 
 /// Values within all schemas of a form.

@@ -9,6 +9,7 @@
 //! ```
 
 mod arguments;
+mod ends;
 mod exclusive;
 mod form;
 mod grammar;
@@ -18,6 +19,7 @@ mod size;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
+mod ways;
 
 use std::fmt;
 use std::sync::Arc;

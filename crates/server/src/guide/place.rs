@@ -1,69 +1,80 @@
 //! Which part of a schema cannot be enforced.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{Fault, schema};
 
 /// Parts that are tried before the search is content with what it has.
 const TRIES_MAX: usize = 100;
+/// Where definitions stand.
+const HOMES: [&str; 2] = ["$defs", "definitions"];
 
 /// Refuses a schema that no grammar expresses, naming the smallest part of it that is in the way.
 /// Its definitions stand at `home`.
 pub(super) fn check(schema: &Value, path: &str, home: &str) -> Result<(), Fault> {
     let Err(reason) = schema::check(schema) else { return Ok(()) };
-    let fault = Fault { path: path.to_owned(), reason };
-    let mut search = Search { root: schema, tries: 0 };
-    // Definitions first: what refers to a bad one is not to blame.
-    let at_home = Fault { path: home.to_owned(), reason: fault.reason.clone() };
-    let inner = search.among(members(schema, &["$defs", "definitions"]), &at_home);
-    Err(inner.unwrap_or_else(|| search.narrowed(schema, fault)))
+    let is_local = is_local(schema);
+    let mut search = Search { root: schema, home, is_local, entered: HashSet::new(), tries: 0 };
+    Err(search.narrowed(schema, Fault { path: path.to_owned(), reason }))
 }
 
 struct Search<'a> {
     root: &'a Value,
+    home: &'a str,
+    /// Nothing refers to the schema as a whole, so that its parts mean the same on their own.
+    is_local: bool,
+    /// Definitions that were looked into.
+    entered: HashSet<&'a str>,
     tries: usize,
 }
 
 impl<'a> Search<'a> {
     fn narrowed(&mut self, part: &'a Value, fault: Fault) -> Fault {
-        self.among(children(part), &fault).unwrap_or(fault)
-    }
-
-    fn among(&mut self, parts: Vec<(String, &'a Value)>, outer: &Fault) -> Option<Fault> {
-        for (step, part) in parts {
+        // What refers to a bad one is not to blame.
+        let defined =
+            self.definition(part).map(|(step, part)| (self.home.to_owned() + &step, part));
+        let inner = children(part).map(|(step, part)| (fault.path.clone() + &step, part));
+        for (path, part) in defined.into_iter().chain(inner) {
             self.tries += 1;
             if self.tries > TRIES_MAX {
                 break;
             }
+            if !self.is_local && refers(part) {
+                continue;
+            }
             if let Err(reason) = schema::check(&with_definitions(part, self.root)) {
-                let path = format!("{}{step}", outer.path);
-                return Some(self.narrowed(part, Fault { path, reason }));
+                return self.narrowed(part, Fault { path, reason });
             }
         }
-        None
+        fault
+    }
+
+    /// The definition that a part refers to, when it is met for the first time.
+    fn definition(&mut self, part: &'a Value) -> Option<(String, &'a Value)> {
+        let reference = part.get("$ref").and_then(Value::as_str)?;
+        let (home, name) = reference.strip_prefix("#/")?.split_once('/')?;
+        let definition = self.root.get(home)?.get(name)?;
+        (HOMES.contains(&home) && self.entered.insert(reference))
+            .then(|| (format!(".{home}.{name}"), definition))
     }
 }
 
-fn members<'a>(schema: &'a Value, names: &[&str]) -> Vec<(String, &'a Value)> {
-    let of = |name: &&str| {
-        let members = schema.get(*name).and_then(Value::as_object).into_iter().flatten();
-        let name = (*name).to_owned();
-        members.map(move |(key, child)| (format!(".{name}.{key}"), child)).collect::<Vec<_>>()
-    };
-    names.iter().flat_map(of).collect()
-}
-
-fn children(schema: &Value) -> Vec<(String, &Value)> {
-    let mut found = members(schema, &["properties", "patternProperties"]);
-    for name in ["prefixItems", "items", "anyOf", "oneOf", "allOf"] {
+fn children(schema: &Value) -> impl Iterator<Item = (String, &Value)> {
+    let named = ["properties", "patternProperties"].into_iter().flat_map(|name| {
+        let members = schema.get(name).and_then(Value::as_object).into_iter().flatten();
+        members.map(move |(key, child)| (format!(".{name}.{key}"), child))
+    });
+    let listed = ["prefixItems", "items", "anyOf", "oneOf", "allOf"].into_iter().flat_map(|name| {
         let items = schema.get(name).and_then(Value::as_array).into_iter().flatten();
-        found.extend(items.enumerate().map(|(at, child)| (format!(".{name}[{at}]"), child)));
-    }
-    for name in ["items", "additionalProperties"] {
+        items.enumerate().map(move |(at, child)| (format!(".{name}[{at}]"), child))
+    });
+    let single = ["items", "additionalProperties"].into_iter().filter_map(|name| {
         let child = schema.get(name).filter(|child| child.is_object());
-        found.extend(child.map(|child| (format!(".{name}"), child)));
-    }
-    found
+        child.map(|child| (format!(".{name}"), child))
+    });
+    named.chain(listed).chain(single)
 }
 
 /// A part on its own, with what it may refer to.
@@ -72,19 +83,42 @@ pub(super) fn with_definitions(part: &Value, root: &Value) -> Value {
     if refers(&part)
         && let Some(members) = part.as_object_mut()
     {
-        for name in ["$defs", "definitions"] {
-            if let (false, Some(definitions)) = (members.contains_key(name), root.get(name)) {
-                members.insert(name.to_owned(), definitions.clone());
-            }
+        for (home, all) in definitions(root) {
+            members.entry(home).or_insert_with(|| all.clone());
         }
     }
     part
 }
 
-fn refers(value: &Value) -> bool {
+/// The sets of definitions that a schema has, by their homes.
+pub(super) fn definitions(root: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
+    HOMES.into_iter().filter_map(|home| Some((home, root.get(home)?)))
+}
+
+/// Whether a part refers to anything.
+pub(super) fn refers(part: &Value) -> bool {
+    references(part).next().is_some()
+}
+
+/// Whether nothing refers to the schema as a whole or to parts that are no definitions.
+pub(super) fn is_local(schema: &Value) -> bool {
+    references(schema).all(is_defined)
+}
+
+/// Whether a reference leads to a definition, or nowhere at all.
+fn is_defined(reference: &str) -> bool {
+    let into = |home: &str| reference.strip_prefix("#/").is_some_and(|rest| rest.starts_with(home));
+    !reference.starts_with('#') || HOMES.into_iter().any(into)
+}
+
+/// All references within a value.
+fn references(value: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
     match value {
-        Value::Object(members) => members.contains_key("$ref") || members.values().any(refers),
-        Value::Array(items) => items.iter().any(refers),
-        _ => false,
+        Value::Object(members) => {
+            let own = members.get("$ref").and_then(Value::as_str);
+            Box::new(own.into_iter().chain(members.values().flat_map(references)))
+        }
+        Value::Array(items) => Box::new(items.iter().flat_map(references)),
+        _ => Box::new(std::iter::empty()),
     }
 }

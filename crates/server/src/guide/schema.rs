@@ -2,12 +2,15 @@
 //!
 //! Promises: what is accepted is enforced, or is an annotation; the work that a schema makes is bounded.
 
+use std::panic::AssertUnwindSafe;
+
+use llguidance::Logger;
 use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
+use llguidance::panic_utils::catch_unwind;
 use serde_json::{Value, json};
 
-use super::exclusive;
-use super::size;
 use super::vocabulary::words;
+use super::{ends, exclusive, size};
 
 /// Formats of strings that are enforced. By the standard a format is an annotation; others are left to the model.
 const FORMATS: [&str; 10] =
@@ -53,10 +56,15 @@ fn drop_annotations(schema: &mut Value) {
     }
 }
 
-/// Whether a grammar expresses the schema; in words why not.
+/// Whether a grammar expresses the schema, and every reply that it begins has an end; in words why not.
 pub(super) fn check(schema: &Value) -> Result<(), String> {
     size::check(schema)?;
     let grammar = TopLevelGrammar::from_json_schema(prepared(schema));
-    let outcome = GrammarInit::Serialized(grammar).to_internal(None, ParserLimits::default());
-    outcome.map(|_| ()).map_err(|error| words(&error))
+    let compile = || {
+        let limits = ParserLimits::default();
+        let mut log = Logger::new(0, 0);
+        GrammarInit::Serialized(grammar).to_cgrammar(None, &mut log, limits, Vec::new())
+    };
+    let compiled = catch_unwind(AssertUnwindSafe(compile)).map_err(|error| words(&error))?;
+    ends::check(&compiled)
 }

@@ -15,6 +15,12 @@ const REMAINDERS_MAX: u64 = 10_000;
 /// Digits after the point of a `multipleOf`.
 const PLACES_MAX: i32 = 9;
 
+/// Counts of what a value has.
+const COUNTS: [&str; 6] =
+    ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"];
+/// The compiler's own counts end here.
+const COUNT_MAX: u64 = u32::MAX as u64 - 1;
+
 /// Members that make one value keep to several schemas.
 const JOINING: [&str; 4] = ["allOf", "anyOf", "oneOf", "$ref"];
 
@@ -26,6 +32,7 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
     for (is_over, words) in [
         (size.parts > PARTS_MAX, format!("it has more than {PARTS_MAX} parts")),
         (size.widest > PROPERTIES_MAX, format!("it has more than {PROPERTIES_MAX} properties")),
+        (size.count > COUNT_MAX, format!("it counts further than {COUNT_MAX}")),
         (depth > DEPTH_MAX, "it has too many definitions within definitions".to_owned()),
         (
             size.remainders() > REMAINDERS_MAX,
@@ -53,6 +60,8 @@ struct Size<'a> {
     targets: HashSet<&'a str>,
     /// Numbers whose multiples are asked for, without their points.
     multiples: HashSet<u64>,
+    /// The largest of all counts.
+    count: u64,
     joins: bool,
 }
 
@@ -65,6 +74,8 @@ impl<'a> Size<'a> {
                 self.targets.extend(members.get("$ref").and_then(Value::as_str));
                 self.multiples
                     .extend(members.get("multipleOf").and_then(Value::as_f64).map(digits));
+                let counts = COUNTS.iter().filter_map(|name| members.get(*name)?.as_u64());
+                self.count = counts.fold(self.count, u64::max);
                 self.joins |= JOINING.iter().any(|name| members.contains_key(*name));
                 self.widest = self.widest.max(width(members));
                 members.values().map(|value| self.add(value)).max().unwrap_or(0) + 1

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod endless;
+
 fn tokenizer() -> &'static Tokenizer {
     static MADE: OnceLock<Tokenizer> = OnceLock::new();
     let file = |name| deltafin_demo::file(name).unwrap();

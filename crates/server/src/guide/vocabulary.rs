@@ -80,9 +80,13 @@ fn word(tokenizer: &Tokenizer, id: u32, is_marker: bool) -> Vec<u8> {
 /// What went wrong, on one line.
 pub(super) fn words(error: &impl fmt::Display) -> String {
     let text = error.to_string();
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("unknown");
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or("unknown");
     // What `llguidance` asserts of its inputs is their size.
-    let line = if line.starts_with("panic:") { "it is too large" } else { line };
+    let first = if first.starts_with("panic:") { "it is too large" } else { first };
+    // What is wrong with a pattern comes after the pattern itself.
+    let reason = lines.find_map(|line| line.strip_prefix("error: ")).unwrap_or_default();
+    let line = if reason.is_empty() { first.to_owned() } else { format!("{first} {reason}") };
     line.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 

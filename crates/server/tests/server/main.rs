@@ -15,6 +15,7 @@ mod refusal;
 mod reply;
 mod responses;
 mod rules;
+mod schemas;
 mod script;
 mod sharing;
 mod shutdown;
