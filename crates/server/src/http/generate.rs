@@ -8,6 +8,7 @@ use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, Version};
 use axum::response::Response;
 use deltafin_text::reply::{Channel, ReplyOptions};
+use deltafin_text::{ChatError, Request};
 use serde_json::Value;
 
 use super::answer::{streamed, whole};
@@ -112,9 +113,9 @@ pub(super) fn prepare(
     (param, prefix): (&str, &str),
     shape: impl FnOnce(Head) -> Shape,
 ) -> Result<Prepared, ApiError> {
-    let Chat { request, reply, form, mut options } = chat;
+    let Chat { request, results, reply, form, mut options } = chat;
     options.max_new = options.max_new.or(app.settings.default_max_tokens);
-    let prompt = render(model, param, &request)?;
+    let prompt = render(model, param, &request, &results)?;
     let max_new = room(model, param, prompt.len(), options.max_new)?;
     let prompt_tokens = prompt.len().saturating_sub(OPENING_TOKENS);
     let guide = form.as_ref().map(|form| guided(model, form)).transpose()?;
@@ -168,18 +169,28 @@ pub(super) fn policy<'a>(app: &'a App, fresh_seed: &'a dyn Fn() -> u64) -> Polic
     Policy { settings: &app.settings, fresh_seed }
 }
 
-/// A conversation's ids.
+/// A conversation's ids. Results of calls name them at `results`.
 pub(super) fn render(
     model: &Model,
     param: &str,
-    request: &deltafin_text::Request,
+    request: &Request,
+    results: &[String],
 ) -> Result<Vec<u32>, ApiError> {
-    let segments = deltafin_text::render(request)
-        .map_err(|error| ApiError::value(param, error.to_string()))?;
+    let segments = deltafin_text::render(request).map_err(|error| match error {
+        ChatError::ToolName { index } => stray(request, index, results, param),
+        other => ApiError::value(param, other.to_string()),
+    })?;
     model
         .tokenizer
         .encode_segments(&segments)
         .map_err(|error| ApiError::internal(&error.to_string()))
+}
+
+/// The result of a call that nobody made. Dialects count their messages in other ways: only the order is the same.
+fn stray(request: &Request, index: usize, results: &[String], param: &str) -> ApiError {
+    let before = request.messages[..index].iter().filter(|message| message.role == "tool").count();
+    let path = results.get(before).map_or(param, String::as_str);
+    ApiError::value(path, format!("{path} answers no call of the assistant's message before it"))
 }
 
 /// How much may be generated: what was asked for, within the context.
@@ -216,7 +227,8 @@ fn head(app: &App, model: &Model, prefix: &str, prompt_tokens: usize, options: &
 /// What the client should know about how it was understood.
 fn tell(headers: &mut HeaderMap, options: &Options) {
     if !options.ignored.is_empty() {
-        let names: String = options.ignored.join(", ").chars().take(1000).collect();
+        let names: Vec<String> = options.ignored.iter().map(|name| escaped(name)).collect();
+        let names: String = names.join(", ").chars().take(1000).collect();
         set(headers, HeaderName::from_static("x-ignored-parameters"), &names);
     }
     if let Some(effort) = options.mapped_effort {
@@ -225,4 +237,15 @@ fn tell(headers: &mut HeaderMap, options: &Options) {
     if let Some(sampling) = options.sampling {
         set(headers, HeaderName::from_static("x-seed"), &sampling.seed.to_string());
     }
+}
+
+/// A foreign name as a header can tell it: what is not printable ASCII, or would be taken for two names, is escaped
+/// as in JSON.
+fn escaped(name: &str) -> String {
+    let mut units = [0; 2];
+    let mut escape = |c: char| match c {
+        ' '..='~' if !matches!(c, ',' | '\\') => c.to_string(),
+        _ => c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+    };
+    name.chars().map(&mut escape).collect()
 }

@@ -16,8 +16,8 @@ use super::generate::{
 use super::small::on_body;
 use super::{ApiError, set};
 use crate::app::{App, Model};
-use crate::request::anthropic;
 use crate::request::fields::Fields;
+use crate::request::{Conversation, anthropic};
 use crate::response::{Shape, message_fault};
 
 /// Where the request's name stands for Anthropic's clients.
@@ -42,7 +42,8 @@ pub(super) async fn count_tokens(
     body: Payload,
 ) -> Result<Response, ApiError> {
     on_body(app.0, body, |_, model, fields| {
-        let prompt = render(model, "messages", &anthropic::conversation(fields)?.request)?;
+        let Conversation { request, results, .. } = anthropic::conversation(fields)?;
+        let prompt = render(model, "messages", &request, &results)?;
         Ok(json!({ "input_tokens": prompt.len().saturating_sub(OPENING_TOKENS) }))
     })
     .await

@@ -11,8 +11,8 @@ use super::body::Payload;
 use super::generate::{off_thread, parse, render};
 use super::{ApiError, json as document, text};
 use crate::app::{App, Model, Phase};
-use crate::request::chat;
 use crate::request::fields::{Fields, shown, wrong_type};
+use crate::request::{Conversation, chat};
 
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     match (app.phase(), app.model.get()) {
@@ -72,7 +72,8 @@ pub(super) async fn tokenize(
             Some(text) => model.tokenizer.encode_text(text),
             None if fields.get("messages").is_some() => {
                 let usual = app.settings.default_effort;
-                render(model, "messages", &chat::conversation(fields, usual)?.request)?
+                let Conversation { request, results, .. } = chat::conversation(fields, usual)?;
+                render(model, "messages", &request, &results)?
             }
             None => {
                 let message = "give content, prompt or messages";

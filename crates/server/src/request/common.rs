@@ -49,7 +49,7 @@ pub(crate) fn sampling(
     let temperature = within(fields, "temperature", 0.0, 2.0)?;
     let top_p = within(fields, "top_p", 0.0, 1.0)?;
     let (min_p, top_k) = (fields.number("min_p")?, fields.integer("top_k")?);
-    let seed = fields.integer("seed")?;
+    let seed = seed(fields)?;
     fields.number("typical_p")?;
     if !policy.settings.allow_sampling {
         return Ok(None);
@@ -66,8 +66,22 @@ pub(crate) fn sampling(
         top_k: top_k.and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
         top_p: top_p.unwrap_or(1.0),
         min_p: min_p.unwrap_or(0.0),
-        seed: seed.map_or_else(policy.fresh_seed, |seed| seed as u64),
+        seed: seed.unwrap_or_else(policy.fresh_seed),
     }))
+}
+
+/// A seed: any whole number of 64 bits, with or without a sign. Both are the same bits.
+fn seed(fields: &Fields<'_>) -> Result<Option<u64>, ApiError> {
+    let given = fields.get("seed");
+    if let Some(seed) = given.and_then(Value::as_u64) {
+        return Ok(Some(seed));
+    }
+    let is_huge = |seed: &Value| seed.as_f64().is_some_and(|seed| seed.abs() >= 9e15);
+    if given.is_some_and(is_huge) && given.and_then(Value::as_i64).is_none() {
+        let message = "seed must have 64 bits: a whole number from -2^63 to 2^64 - 1";
+        return Err(ApiError::value("seed", message));
+    }
+    Ok(fields.integer("seed")?.map(|seed| seed as u64))
 }
 
 /// What would change the model's choice in ways that are not offered. Types are checked even where it is let pass.

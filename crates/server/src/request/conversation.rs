@@ -13,6 +13,8 @@ use crate::guide::Form;
 #[derive(Debug)]
 pub(crate) struct Chat {
     pub(crate) request: Request,
+    /// Where each result of a call names it, in the order of the messages.
+    pub(crate) results: Vec<String>,
     pub(crate) reply: ReplyOptions,
     /// What the reply must look like, if that is not left to the model.
     pub(crate) form: Option<Form>,
@@ -23,11 +25,20 @@ pub(crate) struct Chat {
 #[derive(Debug)]
 pub(crate) struct Conversation {
     pub(crate) request: Request,
+    /// Where each result of a call names it, in the order of the messages.
+    pub(crate) results: Vec<String>,
     thinking: Thinking,
     tools: Names,
-    /// The one tool that must be called.
-    named: Option<String>,
+    choice: Choice,
     schema_path: &'static str,
+}
+
+/// What was said.
+#[derive(Debug, Default)]
+pub(super) struct Talk {
+    pub(super) messages: Vec<Message>,
+    /// Where each result of a call names it, in the order of the messages.
+    pub(super) results: Vec<String>,
 }
 
 /// Tools of the whole conversation.
@@ -51,37 +62,37 @@ pub(super) struct Format {
 
 impl Conversation {
     pub(super) fn new(
-        messages: Vec<Message>,
+        talk: Talk,
         tools: Tools,
         format: Format,
         thinking: Thinking,
     ) -> Conversation {
-        let Choice { rendered: tool_choice, named } = tools.choice;
         let request = Request {
             tools: tools.rendered,
-            tool_choice,
+            tool_choice: tools.choice.rendered,
             response_format: format.wanted,
             thinking: thinking.effort.is_some(),
-            ..Request::new(messages)
+            ..Request::new(talk.messages)
         };
         let request = match thinking.effort {
             Some(effort) => request.with_effort(effort),
             None => request,
         };
-        let (tools, schema_path) = (tools.names, format.schema_path);
-        Conversation { request, thinking, tools, named, schema_path }
+        let Tools { names: tools, choice, .. } = tools;
+        let (results, schema_path) = (talk.results, format.schema_path);
+        Conversation { request, results, thinking, tools, choice, schema_path }
     }
 
     /// With the limits of its reply.
     pub(super) fn ask(self, stop: Vec<String>, parallel: bool, options: Options) -> Chat {
-        let Conversation { request, thinking, tools, named, schema_path } = self;
+        let Conversation { request, results, thinking, tools, choice, schema_path } = self;
         let reply = ReplyOptions {
             stop,
             parallel_tool_calls: parallel,
             ..ReplyOptions::for_request(&request)
         };
-        let form = form::of(&request, &tools, named.as_deref(), parallel, schema_path);
+        let form = form::of(&request, &tools, &choice, parallel, schema_path);
         let mapped_effort = thinking.effort.filter(|_| thinking.mapped);
-        Chat { request, reply, form, options: Options { mapped_effort, ..options } }
+        Chat { request, results, reply, form, options: Options { mapped_effort, ..options } }
     }
 }

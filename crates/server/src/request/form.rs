@@ -3,22 +3,23 @@
 use deltafin_text::chat::{Request, ToolChoice};
 use serde_json::{Value, json};
 
-use super::tools::{Declared, Names};
+use super::tools::{Choice, Declared, Names};
 use crate::guide::{Calls, Form, Said, Tool};
 
 /// The form of the reply; none where all of it is left to the model.
 pub(crate) fn of(
     request: &Request,
     tools: &Names,
-    named: Option<&str>,
+    choice: &Choice,
     parallel: bool,
     schema_path: &str,
 ) -> Option<Form> {
-    let must = request.tool_choice == ToolChoice::Required;
+    let must = choice.rendered == ToolChoice::Required;
     let format = request.response_format.as_ref().map(|format| wanted(format, schema_path));
-    let may = request.tool_choice == ToolChoice::Auto && !tools.is_empty();
-    let strict = may && tools.all().any(|tool| tool.is_strict);
-    if !must && format.is_none() && !strict {
+    let may = choice.rendered == ToolChoice::Auto && !tools.is_empty();
+    let is_allowed = |name: &String| choice.only.is_empty() || choice.only.contains(name);
+    let is_bound = !choice.only.is_empty() || tools.all().any(|tool| tool.is_strict);
+    if !must && format.is_none() && !(may && is_bound) {
         return None;
     }
     let said = match format {
@@ -26,10 +27,10 @@ pub(crate) fn of(
         Some(said) => said,
         None => Said::Text,
     };
-    let called = tools.all().filter(|tool| named.is_none_or(|name| name == tool.name));
+    let called = tools.all().filter(|tool| is_allowed(&tool.name));
     let calls = (must || may).then(|| Calls {
         tools: called.map(|declared| tool(declared, must)).collect(),
-        single: named.is_some() || !parallel,
+        single: choice.single || !parallel,
     });
     Some(Form { thinking: request.thinking, said, calls })
 }

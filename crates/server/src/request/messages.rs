@@ -3,20 +3,25 @@
 use deltafin_text::chat::{Content, Message, Part, ToolCall};
 use serde_json::Value;
 
+use super::conversation::Talk;
 use super::fields::{Fields, shown, wrong_type};
 use super::tools::Names;
 use crate::http::ApiError;
 
 /// All messages. Tools that they declare join `names`.
-pub(crate) fn read(fields: &Fields<'_>, names: &mut Names) -> Result<Vec<Message>, ApiError> {
+pub(crate) fn read(fields: &Fields<'_>, names: &mut Names) -> Result<Talk, ApiError> {
     let given = fields
         .array("messages")?
         .filter(|messages| !messages.is_empty())
         .ok_or_else(|| ApiError::missing("messages", "messages must have at least one message"))?;
-    let read = |(at, value): (usize, &Value)| {
-        message(&Fields::of(value, format!("messages[{at}]"))?, names)
-    };
-    given.iter().enumerate().map(read).collect()
+    let mut talk = Talk::default();
+    for (at, value) in given.iter().enumerate() {
+        let fields = Fields::of(value, format!("messages[{at}]"))?;
+        let message = message(&fields, names)?;
+        talk.results.extend((message.role == "tool").then(|| fields.path("tool_call_id")));
+        talk.messages.push(message);
+    }
+    Ok(talk)
 }
 
 fn message(fields: &Fields<'_>, names: &mut Names) -> Result<Message, ApiError> {

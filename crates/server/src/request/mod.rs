@@ -14,7 +14,7 @@ pub(crate) mod responses;
 mod tools;
 
 pub(crate) use common::Policy;
-pub(crate) use conversation::Chat;
+pub(crate) use conversation::{Chat, Conversation};
 use deltafin_text::Effort;
 
 use crate::choice::Sampling;

@@ -33,8 +33,22 @@ pub(crate) struct Declared {
 pub(crate) struct Choice {
     /// What the model is told.
     pub(crate) rendered: ToolChoice,
-    /// The one tool that must be called.
-    pub(crate) named: Option<String>,
+    /// The tools that may be called; all of them if it names none.
+    pub(crate) only: Vec<String>,
+    /// One call is all that is wanted.
+    pub(crate) single: bool,
+}
+
+impl Choice {
+    /// A choice among all tools.
+    pub(super) fn among_all(rendered: ToolChoice) -> Choice {
+        Choice { rendered, only: Vec::new(), single: false }
+    }
+
+    /// A call to this tool, which the model is told of as of any that must be made.
+    pub(super) fn of_one(name: String) -> Choice {
+        Choice { rendered: ToolChoice::Required, only: vec![name], single: true }
+    }
 }
 
 impl Names {
@@ -125,47 +139,79 @@ fn is_name(name: &str) -> bool {
     first && rest && name.len() <= NAME_MAX
 }
 
-/// `tool_choice`. The model is told of a named function as of any that must be called.
+/// `tool_choice`.
 pub(crate) fn choice(fields: &Fields<'_>, names: &Names) -> Result<Choice, ApiError> {
-    let mut named = None;
     let choice = match fields.get("tool_choice") {
-        None => ToolChoice::Auto,
-        Some(Value::String(word)) => match word.as_str() {
-            "auto" => ToolChoice::Auto,
-            "none" => ToolChoice::None,
-            "required" => ToolChoice::Required,
-            other => {
-                let message = format!(
-                    "tool_choice is '{}': use auto, none, required or a function",
-                    shown(other)
-                );
-                return Err(ApiError::value("tool_choice", message));
-            }
-        },
+        None => Choice::among_all(ToolChoice::Auto),
+        Some(Value::String(word)) => Choice::among_all(word_of(word)?),
         Some(object @ Value::Object(_)) => {
-            named = Some(name(&Fields::of(object, "tool_choice".to_owned())?, names)?);
-            ToolChoice::Required
+            let choice = Fields::of(object, "tool_choice".to_owned())?;
+            match choice.string("type")? {
+                Some("allowed_tools") => {
+                    let path = choice.path("allowed_tools");
+                    let allowed = choice.object("allowed_tools")?;
+                    let allowed = allowed
+                        .ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
+                    self::allowed(&allowed, |tool| named(tool, names))?
+                }
+                _ => Choice::of_one(named(&choice, names)?),
+            }
         }
         Some(other) => return Err(wrong_type("tool_choice", "a string or an object", other)),
     };
-    if choice == ToolChoice::Required {
+    if choice.rendered == ToolChoice::Required {
         names.require_some()?;
     }
-    Ok(Choice { rendered: choice, named })
+    Ok(choice)
 }
 
-fn name(choice: &Fields<'_>, names: &Names) -> Result<String, ApiError> {
-    let path = "tool_choice.function.name";
-    let function = match choice.string("type")? {
-        Some("function") => choice.object("function")?,
+fn word_of(choice: &str) -> Result<ToolChoice, ApiError> {
+    match choice {
+        "auto" => Ok(ToolChoice::Auto),
+        "none" => Ok(ToolChoice::None),
+        "required" => Ok(ToolChoice::Required),
+        other => {
+            let words = "use auto, none, required, a function or allowed_tools";
+            let message = format!("tool_choice is '{}': {words}", shown(other));
+            Err(ApiError::value("tool_choice", message))
+        }
+    }
+}
+
+/// Some of the tools, one of which may or must be called. How each of them is named is the dialect's.
+pub(super) fn allowed(
+    choice: &Fields<'_>,
+    named: impl Fn(&Fields<'_>) -> Result<String, ApiError>,
+) -> Result<Choice, ApiError> {
+    let path = choice.path("mode");
+    let rendered = match choice.string("mode")? {
+        Some("auto") => ToolChoice::Auto,
+        Some("required") => ToolChoice::Required,
+        _ => return Err(ApiError::value(&path, format!("{path} must be auto or required"))),
+    };
+    let path = choice.path("tools");
+    let tools = choice.array("tools")?.unwrap_or_default();
+    if tools.is_empty() {
+        return Err(ApiError::missing(&path, format!("{path} is missing: list at least one tool")));
+    }
+    let read = |(at, tool): (usize, &Value)| named(&Fields::of(tool, format!("{path}[{at}]"))?);
+    let only = tools.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    Ok(Choice { rendered, only, single: false })
+}
+
+/// The name of a declared function that `tool_choice`, or a part of it, points to.
+fn named(tool: &Fields<'_>, names: &Names) -> Result<String, ApiError> {
+    let function = match tool.string("type")? {
+        Some("function") => tool.object("function")?,
         _ => {
-            let message = "tool_choice.type must be function";
-            return Err(ApiError::value("tool_choice.type", message));
+            let path = tool.path("type");
+            return Err(ApiError::value(&path, format!("{path} must be function")));
         }
     };
+    let path = format!("{}.name", tool.path("function"));
     let name = function.map(|function| function.string("name")).transpose()?.flatten();
-    let name = name.ok_or_else(|| ApiError::missing(path, format!("{path} is missing")))?;
-    names.require(name, path)?;
+    let name = name.ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
+    names.require(name, &path)?;
     Ok(name.to_owned())
 }
 

@@ -3,6 +3,7 @@
 use deltafin_text::chat::{Content, Message, Part, ToolCall};
 use serde_json::Value;
 
+use super::super::conversation::Talk;
 use super::super::fields::{Fields, shown, wrong_type};
 use super::required;
 use crate::http::ApiError;
@@ -16,20 +17,20 @@ enum Block {
     Text(String),
     Thinking(String),
     Call(ToolCall),
-    /// What a call gave.
-    Result(Message),
+    /// What a call gave, and where it names the call.
+    Result(Message, String),
     /// Sealed: nothing that could be read here.
     Sealed,
 }
 
 /// The instructions, if there are any, and all turns.
-pub(super) fn messages(fields: &Fields<'_>) -> Result<Vec<Message>, ApiError> {
+pub(super) fn messages(fields: &Fields<'_>) -> Result<Talk, ApiError> {
     let given = fields
         .array("messages")?
         .filter(|messages| !messages.is_empty())
         .ok_or_else(|| ApiError::missing("messages", "messages must have at least one message"))?;
-    let mut out = Vec::with_capacity(given.len() + 1);
-    out.extend(instructions(fields, "system")?);
+    let mut out = Talk::default();
+    out.messages.extend(instructions(fields, "system")?);
     for (at, value) in given.iter().enumerate() {
         turn(&Fields::of(value, format!("messages[{at}]"))?, &mut out)?;
     }
@@ -45,15 +46,15 @@ fn instructions(fields: &Fields<'_>, name: &str) -> Result<Option<Message>, ApiE
     Ok((!parts.is_empty()).then(|| Message::system(Content(parts))))
 }
 
-fn turn(fields: &Fields<'_>, out: &mut Vec<Message>) -> Result<(), ApiError> {
+fn turn(fields: &Fields<'_>, out: &mut Talk) -> Result<(), ApiError> {
     match required(fields, "role")? {
         "user" => user(fields, out),
         "assistant" => {
-            out.push(assistant(fields)?);
+            out.messages.push(assistant(fields)?);
             Ok(())
         }
         "system" => {
-            out.extend(instructions(fields, "content")?);
+            out.messages.extend(instructions(fields, "content")?);
             Ok(())
         }
         role => {
@@ -65,24 +66,25 @@ fn turn(fields: &Fields<'_>, out: &mut Vec<Message>) -> Result<(), ApiError> {
 }
 
 /// Results of calls are messages of their own.
-fn user(fields: &Fields<'_>, out: &mut Vec<Message>) -> Result<(), ApiError> {
+fn user(fields: &Fields<'_>, out: &mut Talk) -> Result<(), ApiError> {
     let blocks = blocks(fields, "content")?;
     let is_empty = blocks.is_empty();
     let mut said = Vec::new();
     for block in blocks {
         match block {
             Block::Text(text) => said.push(Part::Text(text)),
-            Block::Result(result) => {
+            Block::Result(result, path) => {
                 if !said.is_empty() {
-                    out.push(Message::user(Content(std::mem::take(&mut said))));
+                    out.messages.push(Message::user(Content(std::mem::take(&mut said))));
                 }
-                out.push(result);
+                out.messages.push(result);
+                out.results.push(path);
             }
             _ => return Err(misplaced(fields, "a user's message has text and tool_result")),
         }
     }
     if !said.is_empty() || is_empty {
-        out.push(Message::user(Content(said)));
+        out.messages.push(Message::user(Content(said)));
     }
     Ok(())
 }
@@ -95,7 +97,7 @@ fn assistant(fields: &Fields<'_>) -> Result<Message, ApiError> {
             Block::Thinking(text) => message.reasoning_content += &text,
             Block::Call(call) => message.tool_calls.push(call),
             Block::Sealed => {}
-            Block::Result(_) => {
+            Block::Result(..) => {
                 return Err(misplaced(fields, "tool_result stands in a user's message"));
             }
         }
@@ -141,7 +143,7 @@ fn block(fields: &Fields<'_>) -> Result<Block, ApiError> {
         "thinking" => Block::Thinking(required(fields, "thinking")?.to_owned()),
         "redacted_thinking" => Block::Sealed,
         "tool_use" => Block::Call(call(fields)?),
-        "tool_result" => Block::Result(result(fields)?),
+        "tool_result" => Block::Result(result(fields)?, fields.path("tool_use_id")),
         kind => {
             let path = fields.path("type");
             let message = format!("{path} is '{}': this model reads text only", shown(kind));

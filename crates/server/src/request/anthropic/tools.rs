@@ -41,19 +41,19 @@ fn declare_one(tool: &Fields<'_>, names: &mut Names) -> Result<Value, ApiError> 
 
 /// What must be called, if anything must.
 pub(super) fn choice(fields: &Fields<'_>, names: &Names) -> Result<Choice, ApiError> {
-    let auto = Choice { rendered: ToolChoice::Auto, named: None };
+    let auto = Choice::among_all(ToolChoice::Auto);
     let Some(choice) = fields.object("tool_choice")? else { return Ok(auto) };
     match choice.string("type")? {
         Some("auto") => Ok(auto),
-        Some("none") => Ok(Choice { rendered: ToolChoice::None, named: None }),
+        Some("none") => Ok(Choice::among_all(ToolChoice::None)),
         Some("any") => {
             names.require_some()?;
-            Ok(Choice { rendered: ToolChoice::Required, named: None })
+            Ok(Choice::among_all(ToolChoice::Required))
         }
         Some("tool") => {
             let name = required(&choice, "name")?;
             names.require(name, "tool_choice.name")?;
-            Ok(Choice { rendered: ToolChoice::Required, named: Some(name.to_owned()) })
+            Ok(Choice::of_one(name.to_owned()))
         }
         other => {
             let given = shown(other.unwrap_or_default());

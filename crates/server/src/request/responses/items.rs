@@ -6,12 +6,13 @@
 use deltafin_text::chat::{Content, Message, ToolCall};
 use serde_json::{Value, json};
 
+use super::super::conversation::Talk;
 use super::super::fields::{Fields, shown, wrong_type};
 use super::super::messages::{check_arguments, content};
 use crate::http::ApiError;
 
 /// The instructions, if there are any, and the conversation.
-pub(super) fn messages(fields: &Fields<'_>) -> Result<Vec<Message>, ApiError> {
+pub(super) fn messages(fields: &Fields<'_>) -> Result<Talk, ApiError> {
     let mut turns = Turns::default();
     let instructions = fields.string("instructions")?.filter(|text| !text.is_empty());
     turns.done.extend(instructions.map(Message::system));
@@ -35,6 +36,8 @@ pub(super) fn messages(fields: &Fields<'_>) -> Result<Vec<Message>, ApiError> {
 #[derive(Debug, Default)]
 struct Turns {
     done: Vec<Message>,
+    /// Where each result of a call names it.
+    results: Vec<String>,
     open: Option<Message>,
 }
 
@@ -53,9 +56,10 @@ impl Turns {
         self.done.push(message);
     }
 
-    fn finish(mut self) -> Vec<Message> {
-        self.done.extend(self.open.take());
-        self.done
+    fn finish(self) -> Talk {
+        let Turns { mut done, results, open } = self;
+        done.extend(open);
+        Talk { messages: done, results }
     }
 }
 
@@ -78,6 +82,7 @@ fn item(fields: &Fields<'_>, turns: &mut Turns) -> Result<(), ApiError> {
         }
         "function_call_output" | "custom_tool_call_output" => {
             let id = required(fields, "call_id")?;
+            turns.results.push(fields.path("call_id"));
             turns.other(Message::tool(id, content(fields, "output")?));
         }
         other => {

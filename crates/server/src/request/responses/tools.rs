@@ -1,6 +1,5 @@
 //! `tools` and `tool_choice` of a response: flat functions, and tools that take free text.
 
-use deltafin_text::chat::ToolChoice;
 use serde_json::{Map, Value, json};
 
 use super::super::fields::{Fields, shown};
@@ -82,25 +81,27 @@ fn free_text(tool: &Fields<'_>) -> Result<Value, ApiError> {
     }))
 }
 
-/// What must be called, if anything must.
+/// What may, or must, be called.
 pub(super) fn choice(fields: &Fields<'_>, names: &Names) -> Result<Choice, ApiError> {
-    if !fields.get("tool_choice").is_some_and(Value::is_object) {
-        return tools::choice(fields, names);
-    }
-    let Some(choice) = fields.object("tool_choice")? else { return tools::choice(fields, names) };
+    let given = fields.get("tool_choice").filter(|choice| choice.is_object());
+    let Some(given) = given else { return tools::choice(fields, names) };
+    let choice = Fields::of(given, "tool_choice".to_owned())?;
     match choice.string("type")? {
-        Some("function" | "custom") => {
-            let path = choice.path("name");
-            let name = choice.string("name")?;
-            let name =
-                name.ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
-            names.require(name, &path)?;
-            Ok(Choice { rendered: ToolChoice::Required, named: Some(name.to_owned()) })
-        }
-        other => {
-            let given = shown(other.unwrap_or_default());
-            let message = format!("tool_choice.type is '{given}': use function or custom");
-            Err(ApiError::value("tool_choice.type", message))
-        }
+        Some("allowed_tools") => tools::allowed(&choice, |tool| named(tool, names)),
+        _ => Ok(Choice::of_one(named(&choice, names)?)),
     }
+}
+
+/// The name of a declared tool that `tool_choice`, or a part of it, points to.
+fn named(tool: &Fields<'_>, names: &Names) -> Result<String, ApiError> {
+    let kind = tool.string("type")?;
+    if !matches!(kind, Some("function" | "custom")) {
+        let (path, given) = (tool.path("type"), shown(kind.unwrap_or_default()));
+        return Err(ApiError::value(&path, format!("{path} is '{given}': use function or custom")));
+    }
+    let path = tool.path("name");
+    let name = tool.string("name")?;
+    let name = name.ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
+    names.require(name, &path)?;
+    Ok(name.to_owned())
 }
