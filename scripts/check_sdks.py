@@ -16,6 +16,7 @@ import with_anthropic
 import with_curl
 import with_langchain
 import with_litellm
+import with_retries
 
 TOOLS = [{
     "type": "function",
@@ -212,6 +213,7 @@ def main(program):
         with_langchain.check(address)
         with_litellm.check(address)
         with_curl.check(address)
+        with_retries.check(address)
         subprocess.run(["node", os.path.join(HERE, "sdks/with_node.mjs"), address], check=True)
         server.terminate()
         assert server.wait(timeout=10) == 0, server.returncode

@@ -98,8 +98,43 @@ async function errorsAndAbort() {
   throw new Error('the slot was not freed');
 }
 
+/** Turned away, it comes back when it was told to; what is wrong with a request it does not send again. */
+async function retries() {
+  const attempts = [];
+  let onBusy = () => {};
+  const watched = async (url, init) => {
+    const response = await fetch(url, init);
+    attempts.push([new Headers(init.headers).get('x-stainless-retry-count'), response.status]);
+    if (response.status === 429) onBusy(Number(response.headers.get('retry-after')));
+    return response;
+  };
+  const patient = new OpenAI({ baseURL: address, apiKey: 'key', maxRetries: 2, fetch: watched });
+  const hi = { model, messages: user('Hi'), max_tokens: 2 };
+  await patient.chat.completions.create(hi);
+  const running = await client.completions.create({
+    model, prompt: 'Once upon a time', max_tokens: 20000, stream: true,
+  });
+  onBusy = (seconds) => {
+    assert.ok(seconds >= 1 && seconds <= 60);
+    running.controller.abort();
+  };
+  await patient.chat.completions.create(hi);
+  assert.deepEqual(attempts.splice(0), [['0', 200], ['0', 429], ['1', 200]]);
+  await assert.rejects(patient.chat.completions.create({ ...hi, n: 2 }), OpenAI.BadRequestError);
+  assert.deepEqual(attempts.splice(0), [['0', 400]]);
+  const hasty = new OpenAI({ baseURL: address, apiKey: 'key', maxRetries: 1, timeout: 300 });
+  const endless = { type: 'array', items: { type: 'integer' }, minItems: 100000 };
+  const format = { type: 'json_schema', json_schema: { name: 'numbers', schema: endless } };
+  const long = hasty.chat.completions.create({ model, messages: user('Hi'), response_format: format });
+  await assert.rejects(long, OpenAI.APIConnectionTimeoutError);
+  await patient.chat.completions.create(hi);
+  const nowhere = new OpenAI({ baseURL: 'http://127.0.0.1:9/v1', apiKey: 'key', maxRetries: 1 });
+  await assert.rejects(nowhere.chat.completions.create(hi), OpenAI.APIConnectionError);
+}
+
 await chatAndStream();
 await toolsAndForms();
 await responses();
 await errorsAndAbort();
+await retries();
 console.log(`openai ${VERSION} for Node: all of it works`);
