@@ -3,12 +3,14 @@
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
+use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread::available_parallelism;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use deltafin_text::Tokenizer;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::backend::Backend;
 use crate::control::Controls;
@@ -65,6 +67,8 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) model: OnceLock<Model>,
     pub(crate) phase: watch::Sender<Phase>,
+    /// Turns to compile what replies must look like.
+    pub(crate) forms: Semaphore,
     /// Bound to an address that only this machine reaches.
     pub(crate) loopback: bool,
     /// When the server began, in seconds since 1970.
@@ -81,6 +85,7 @@ impl fmt::Debug for App {
 
 impl App {
     pub(crate) fn new(settings: Settings, loopback: bool, log: Log) -> App {
+        let cores = available_parallelism().map_or(1, NonZero::get);
         App {
             lines: Arc::new(Lines::new(settings.connections)),
             queue: Queue::new(settings.queue),
@@ -90,6 +95,7 @@ impl App {
             metrics: Arc::default(),
             model: OnceLock::new(),
             phase: watch::Sender::new(Phase::Serving),
+            forms: Semaphore::new((cores / 2).max(1)),
             loopback,
             since: now_s(),
             log,

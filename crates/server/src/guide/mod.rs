@@ -13,7 +13,9 @@ mod ends;
 mod exclusive;
 mod form;
 mod grammar;
+mod known;
 mod place;
+mod rehearsal;
 mod schema;
 mod size;
 #[cfg(test)]
@@ -52,28 +54,23 @@ pub(crate) struct Fault {
 const COMPILER_STACK_BYTES: usize = 64 << 20;
 
 impl Guide {
-    /// Compiles a form.
+    /// Compiles a form and follows it for a while. One that was compiled lately is there at once.
     ///
     /// # Errors
-    /// When a schema of it says something that cannot be enforced.
+    /// When a schema of it says something that cannot be enforced, or it is too complex to follow.
     pub(crate) fn new(
         vocabulary: Arc<Vocabulary>,
         tokenizer: &Tokenizer,
         form: &Form,
     ) -> Result<Guide, Fault> {
-        let fault = |reason| Fault { path: form.path().to_owned(), reason };
-        let matcher = std::thread::scope(|scope| {
-            let compile = || {
-                let text = grammar::write(tokenizer, form)?;
-                vocabulary.compile(text).map_err(fault)
-            };
-            let thread = std::thread::Builder::new()
-                .name("grammar".to_owned())
-                .stack_size(COMPILER_STACK_BYTES)
-                .spawn_scoped(scope, compile)
-                .map_err(|error| fault(format!("no thread to read it on: {error}")))?;
-            thread.join().unwrap_or_else(|_| Err(fault("reading it failed".to_owned())))
-        })?;
+        let matcher = match vocabulary.known.find(form) {
+            Some(matcher) => matcher,
+            None => {
+                let matcher = compile(&vocabulary, tokenizer, form)?;
+                vocabulary.known.keep(form, &matcher);
+                matcher
+            }
+        };
         Ok(Guide { vocabulary, matcher, mask: None, allowed: Vec::new() })
     }
 
@@ -144,6 +141,24 @@ impl Guide {
         }
         self.matcher.consume_token(id).map_err(|error| vocabulary::words(&error))
     }
+}
+
+fn compile(vocabulary: &Vocabulary, tokenizer: &Tokenizer, form: &Form) -> Result<Matcher, Fault> {
+    let fault = |reason| Fault { path: form.path().to_owned(), reason };
+    let compile = || {
+        let text = grammar::write(tokenizer, form)?;
+        let matcher = vocabulary.compile(text).map_err(fault)?;
+        rehearsal::follow(&matcher, vocabulary.landmarks()).map_err(fault)?;
+        Ok(matcher)
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("grammar".to_owned())
+            .stack_size(COMPILER_STACK_BYTES)
+            .spawn_scoped(scope, compile)
+            .map_err(|error| fault(format!("no thread to read it on: {error}")))?;
+        thread.join().unwrap_or_else(|_| Err(fault("reading it failed".to_owned())))
+    })
 }
 
 fn copy(from: &[f32], to: &mut [f32], at: usize) {

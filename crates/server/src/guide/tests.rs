@@ -1,5 +1,4 @@
 use std::sync::OnceLock;
-use std::time::Instant;
 
 use deltafin_engine::most_likely;
 use deltafin_text::reply::{Answer, Channel, Parser, ReplyOptions};
@@ -8,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 
 mod endless;
+mod wide;
 
 fn tokenizer() -> &'static Tokenizer {
     static MADE: OnceLock<Tokenizer> = OnceLock::new();
@@ -456,162 +456,4 @@ fn whatever_the_model_wants_is_called_as_declared() {
         }
     }
     assert!(calls > 40, "{calls}");
-}
-
-/// `cargo test --release -p deltafin-server --lib -- --ignored --nocapture cost` prints what a mask costs in
-/// a vocabulary of full size.
-#[test]
-#[ignore = "a measurement"]
-#[allow(clippy::print_stderr, reason = "it prints what it measured")]
-fn cost_of_a_mask() {
-    let ranks = full_ranks();
-    let config = deltafin_demo::file("tokenizer_config.json").map(|_| {
-        json!({ "added_tokens_decoder": {
-            "163586": { "content": "<|end_of_msg|>" }, "163587": { "content": "<|open|>" },
-            "163588": { "content": "<|close|>" }, "163589": { "content": "<|sep|>" } } })
-        .to_string()
-    });
-    let tokenizer = Tokenizer::new(&ranks, config.as_deref().map(str::as_bytes)).unwrap();
-    let began = Instant::now();
-    let vocabulary = Arc::new(Vocabulary::new(&tokenizer).unwrap());
-    eprintln!("vocabulary of {}: {:?}", tokenizer.vocab_size(), began.elapsed());
-    for schema in schemas() {
-        let began = Instant::now();
-        let mut guide = Guide::new(vocabulary.clone(), &tokenizer, &json_form(schema)).unwrap();
-        let compiled = began.elapsed();
-        let (mut logits, mut costs) = (Vec::new(), Vec::new());
-        for step in 0..300 {
-            noise(7, step, &tokenizer, &mut logits);
-            let began = Instant::now();
-            let id = most_likely(guide.answer(&logits).unwrap()).unwrap();
-            guide.take(id).unwrap();
-            costs.push(began.elapsed());
-            if id == tokenizer.special_id("<|end_of_msg|>").unwrap() {
-                break;
-            }
-        }
-        costs.sort_unstable();
-        let at = |part: f64| costs[((costs.len() - 1) as f64 * part) as usize];
-        eprintln!(
-            "compiled in {compiled:?}; {} steps: median {:?}, p90 {:?}, most {:?}",
-            costs.len(),
-            at(0.5),
-            at(0.9),
-            at(1.0)
-        );
-    }
-}
-
-/// As many ranks as the release has: all bytes, then words of common letters in order of length.
-fn full_ranks() -> Vec<u8> {
-    use std::io::Write as _;
-    let encode = |bytes: &[u8]| {
-        const ALPHABET: &[u8; 64] =
-            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let mut text = String::new();
-        for group in bytes.chunks(3) {
-            let word = group.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte))
-                << (8 * (3 - group.len()));
-            for at in 0..4 {
-                let letter = ALPHABET[(word >> (18 - 6 * at) & 63) as usize];
-                text.push(if at <= group.len() { char::from(letter) } else { '=' });
-            }
-        }
-        text
-    };
-    let mut file = Vec::new();
-    let mut count = 0;
-    let mut add = |bytes: &[u8]| {
-        writeln!(file, "{} {count}", encode(bytes)).unwrap();
-        count += 1;
-    };
-    (0..=255u8).for_each(|byte| add(&[byte]));
-    let letters = b" etaoinshrdlu\n{}[]\",:0123";
-    let mut words: Vec<Vec<u8>> = letters.iter().map(|letter| vec![*letter]).collect();
-    let mut left = 163_584 - 256;
-    while left > 0 {
-        let mut longer = Vec::new();
-        for word in &words {
-            for letter in letters.iter().take(left.min(letters.len())) {
-                let word = [word.as_slice(), &[*letter]].concat();
-                add(&word);
-                longer.push(word);
-                left -= 1;
-            }
-        }
-        words = longer;
-    }
-    file
-}
-
-/// A schema whose properties are these strings.
-fn wide(count: usize, property: &Value) -> Value {
-    let members = (0..count).map(|at| (format!("p{at}"), property.clone()));
-    json!({ "type": "object", "properties": members.collect::<serde_json::Map<_, _>>() })
-}
-
-/// Follows noise for a while: nothing that was compiled becomes too complex on the way.
-fn endures(mut guide: Guide) -> Result<(), String> {
-    let mut logits = Vec::new();
-    for step in 0..100 {
-        noise(3, step, tokenizer(), &mut logits);
-        let id = most_likely(guide.answer(&logits)?).unwrap();
-        guide.take(id)?;
-    }
-    Ok(())
-}
-
-/// Sizes that nobody means exhaust neither memory nor patience.
-#[test]
-fn what_is_too_large_is_refused_and_the_rest_is_followed() {
-    let text = json!({ "type": "string" });
-    let mut nested = text.clone();
-    for _ in 0..12 {
-        nested = json!({ "anyOf": [{ "type": "array", "items": nested }, { "type": "object", "additionalProperties": nested }] });
-    }
-    let pairs: Vec<Value> =
-        (0..200).map(|at| json!({ "anyOf": [{ "minimum": at }, { "maximum": at }] })).collect();
-    let keys: Vec<String> = (0..1000).map(|at| format!("k{at}")).collect();
-    for (is_followed, schema) in [
-        (true, json!({ "type": "string", "pattern": "^((a{1,1000}){1,1000}){1,1000}$" })),
-        (true, json!({ "type": "string", "pattern": "(.*a){30}" })),
-        (
-            true,
-            json!({ "type": "string", "pattern": "(a|aa)+$|(.*b.*){100}", "minLength": 50, "maxLength": 100_000 }),
-        ),
-        (true, json!({ "type": "string", "pattern": "^[\\p{L}\\p{N}]{1,60000}$" })),
-        (true, json!({ "type": "string", "minLength": 4_000_000_000_u64 })),
-        (true, json!({ "type": "array", "items": { "type": "integer" }, "minItems": 1_000_000 })),
-        (true, json!({ "type": "integer", "minimum": -9e18, "exclusiveMaximum": 9e18 })),
-        (true, json!({ "type": "integer", "minimum": 3, "maximum": 1e15, "multipleOf": 997 })),
-        (true, json!({ "type": "object", "required": keys })),
-        (true, wide(1000, &text)),
-        (false, wide(1001, &text)),
-        (false, wide(999, &wide(9, &text))),
-        (false, nested),
-        (false, json!({ "allOf": pairs })),
-        (false, json!({ "type": "integer", "multipleOf": 9_999_991 })),
-        (false, json!({ "type": "number", "multipleOf": 1e-300 })),
-        (false, json!({ "type": "number", "minimum": -1e300, "maximum": 1e300 })),
-        (false, json!({ "type": "string", "maxLength": u64::MAX })),
-    ] {
-        let outcome = match guide(&json_form(schema.clone())) {
-            Ok(guide) => endures(guide),
-            Err(fault) => Err(fault.reason),
-        };
-        let schema: String = schema.to_string().chars().take(80).collect();
-        assert_eq!(outcome.is_ok(), is_followed, "{schema}: {outcome:?}");
-    }
-}
-
-#[test]
-fn many_tools_are_followed() {
-    let any = json!({ "type": ["string", "array", "integer", "null"] });
-    for (count, properties) in [(500, 8), (10, 300)] {
-        let parameters = wide(properties, &any);
-        let tools = (0..count).map(|at| tool(&format!("tool_{at}"), parameters.clone()));
-        endures(guide(&call_form(tools.collect())).unwrap()).unwrap();
-    }
-    let tools = (0..501).map(|at| tool(&format!("tool_{at}"), json!({})));
-    assert_eq!(guide(&call_form(tools.collect())).unwrap_err().path, "tools");
 }

@@ -10,18 +10,28 @@ use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 use llguidance::{Matcher, ParserFactory};
 
+use super::known::Known;
+
 /// Longer tokens are never chosen where a form is kept to; the release's longest has 256 bytes.
 const TOKEN_BYTES_MAX: usize = 512;
 /// States of a lexer take 1 to 2 kB each; a grammar that needs more than this ends its reply with an error.
 const LEXER_STATES_MAX: usize = 50_000;
 /// Ways to go on at one place: four for each property that may be left out.
 const ITEMS_MAX: usize = 10_000;
+/// Ways to go on that one mask looks at: a token may end one member and begin another, and each such token meets all
+/// ways anew. About 20,000 take a millisecond.
+const MASK_ITEMS_MAX: usize = 4_000_000;
+/// Work of the lexer for one mask. About 14,000 take a millisecond.
+const MASK_FUEL_MAX: u64 = 4_000_000;
 
 /// All tokens by their bytes. Special ones that are no markers are not among them.
 pub(crate) struct Vocabulary {
     factory: ParserFactory,
     ordinary: u32,
     close: u32,
+    landmarks: Vec<u32>,
+    /// Forms that were compiled lately.
+    pub(super) known: Known,
 }
 
 impl Vocabulary {
@@ -44,7 +54,13 @@ impl Vocabulary {
         factory.limits_mut().verbose_errors = false;
         factory.limits_mut().max_lexer_states = LEXER_STATES_MAX;
         factory.limits_mut().max_items_in_row = ITEMS_MAX;
-        Ok(Vocabulary { factory, ordinary: tokenizer.base(), close: markers[1] })
+        factory.limits_mut().step_max_items = MASK_ITEMS_MAX;
+        factory.limits_mut().step_lexer_fuel = MASK_FUEL_MAX;
+        let close = markers[1];
+        let signs = ["\"", ",", ":"].map(|sign| tokenizer.encode_text(sign));
+        let landmarks = [close].into_iter().chain(signs.into_iter().flatten()).collect();
+        let (ordinary, known) = (tokenizer.base(), Known::default());
+        Ok(Vocabulary { factory, ordinary, close, landmarks, known })
     }
 
     /// Ids below this one are text.
@@ -55,6 +71,11 @@ impl Vocabulary {
     /// The marker that begins a closing tag.
     pub(super) fn close(&self) -> u32 {
         self.close
+    }
+
+    /// Ids that lead on to the next part of a form, the one that leads furthest first.
+    pub(super) fn landmarks(&self) -> &[u32] {
+        &self.landmarks
     }
 
     /// What follows a grammar in the dialect of `llguidance`.

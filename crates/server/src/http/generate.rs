@@ -55,11 +55,14 @@ pub(super) async fn generate(
     prepare: fn(&App, &Model, &Fields<'_>) -> Result<Prepared, ApiError>,
 ) -> Result<Response, ApiError> {
     let shared = app.clone();
-    let Prepared { plan, shape, options } = off_thread(move || {
+    let Prepared { mut plan, shape, options } = off_thread(move || {
         let value = parse(&body)?;
         prepare(&shared, shared.model()?, &Fields::of_request(&value)?)
     })
     .await?;
+    if let Some(form) = plan.wish.form.clone() {
+        plan.guide = Some(guided(&app, form).await?);
+    }
     let generation = Generation::join(&app, plan, id, shape.id().to_owned())?;
     let mut response = match options.stream {
         true => streamed(&app, generation, shape, line),
@@ -118,19 +121,27 @@ pub(super) fn prepare(
     let prompt = render(model, param, &request, &results)?;
     let max_new = room(model, param, prompt.len(), options.max_new)?;
     let prompt_tokens = prompt.len().saturating_sub(OPENING_TOKENS);
-    let guide = form.as_ref().map(|form| guided(model, form)).transpose()?;
     let reader = Reader::chat(model.tokenizer.clone(), reply.clone());
     let shape = shape(head(app, model, prefix, prompt_tokens, &options));
     let wish = Wish { form, is_chat: true, ..wish(prompt, max_new, reply, &options) };
-    let plan = Plan { guide, ..plan(wish, reader) };
-    Ok(Prepared { plan, shape, options })
+    Ok(Prepared { plan: plan(wish, reader), shape, options })
 }
 
-fn guided(model: &Model, form: &Form) -> Result<Guide, ApiError> {
-    Guide::new(model.vocabulary()?, &model.tokenizer, form).map_err(|fault| {
-        let message = format!("{} cannot be enforced: {}", shown(&fault.path), fault.reason);
-        ApiError::value(&shown(&fault.path), message)
-    })
+/// What follows a form. Compiling a wide one takes a while and all of a core, so they take turns: requests
+/// without a form, and all else, go on beside them.
+async fn guided(app: &Arc<App>, form: Form) -> Result<Guide, ApiError> {
+    let turn = app.forms.acquire().await;
+    let shared = app.clone();
+    let guide = off_thread(move || {
+        let model = shared.model()?;
+        Guide::new(model.vocabulary()?, &model.tokenizer, &form).map_err(|fault| {
+            let message = format!("{} cannot be enforced: {}", shown(&fault.path), fault.reason);
+            ApiError::value(&shown(&fault.path), message)
+        })
+    });
+    let guide = guide.await;
+    drop(turn);
+    guide
 }
 
 fn prepare_completion(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {

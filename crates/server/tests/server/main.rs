@@ -1,6 +1,7 @@
 //! The server over real sockets, with a scripted engine behind it: slow, failing, never ending.
 
 mod again;
+mod beside;
 mod choice;
 mod crowd;
 mod demo;
