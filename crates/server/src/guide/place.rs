@@ -54,10 +54,9 @@ impl<'a> Search<'a> {
     /// The definition that a part refers to, when it is met for the first time.
     fn definition(&mut self, part: &'a Value) -> Option<(String, &'a Value)> {
         let reference = part.get("$ref").and_then(Value::as_str)?;
-        let (home, name) = reference.strip_prefix("#/")?.split_once('/')?;
-        let definition = self.root.get(home)?.get(name)?;
-        (HOMES.contains(&home) && self.entered.insert(reference))
-            .then(|| (format!(".{home}.{name}"), definition))
+        let definition = definition(self.root, reference)?;
+        let step = reference.strip_prefix('#')?.replace('/', ".");
+        self.entered.insert(reference).then_some((step, definition))
     }
 }
 
@@ -93,6 +92,12 @@ pub(super) fn with_definitions(part: &Value, root: &Value) -> Value {
 /// The sets of definitions that a schema has, by their homes.
 pub(super) fn definitions(root: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
     HOMES.into_iter().filter_map(|home| Some((home, root.get(home)?)))
+}
+
+/// The definition that a reference leads to.
+pub(super) fn definition<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+    let (home, name) = reference.strip_prefix("#/")?.split_once('/')?;
+    HOMES.contains(&home).then(|| root.get(home)?.get(name))?
 }
 
 /// Whether a part refers to anything.

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::place::{definitions, refers, with_definitions};
+use super::place::{definition, definitions, refers, with_definitions};
 use super::schema::is_enforced;
 use super::size;
 
@@ -106,7 +106,7 @@ impl<'a> Reading<'a> {
         match says[..] {
             [] => self.typed(members, &TYPES),
             ["$ref"] if hops < HOPS_MAX => {
-                self.ways(definition(self.root, &members["$ref"])?, hops + 1)
+                self.ways(definition(self.root, members["$ref"].as_str()?)?, hops + 1)
             }
             ["allOf"] if hops < HOPS_MAX => match members["allOf"].as_array()?.as_slice() {
                 [one] => self.ways(one, hops + 1),
@@ -175,11 +175,6 @@ impl<'a> Reading<'a> {
 
 fn differs(way: &Way, others: &[Way]) -> bool {
     others.iter().all(|other| other.kind != way.kind)
-}
-
-fn definition<'a>(root: &'a Value, reference: &Value) -> Option<&'a Value> {
-    let (set, name) = reference.as_str()?.strip_prefix("#/")?.split_once('/')?;
-    (["$defs", "definitions"].contains(&set)).then(|| root.get(set)?.get(name))?
 }
 
 /// One of these values.

@@ -8,12 +8,12 @@ use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, Version};
 use axum::response::Response;
 use deltafin_text::reply::{Channel, ReplyOptions};
-use deltafin_text::{ChatError, Request};
 use serde_json::Value;
 
 use super::answer::{streamed, whole};
 use super::body::Payload;
 use super::guard::RequestId;
+use super::prompt::{OPENING_TOKENS, render, room};
 use super::{ApiError, set};
 use crate::app::{App, Model, now_s};
 use crate::choice::Chooser;
@@ -24,9 +24,6 @@ use crate::reader::Reader;
 use crate::request::fields::{Fields, shown};
 use crate::request::{Chat, Options, Policy, chat, completion};
 use crate::response::{Head, Shape};
-
-/// The channel opening at a prompt's end, which the publisher does not count.
-pub(super) const OPENING_TOKENS: usize = 3;
 
 /// A request that may join the queue.
 pub(super) struct Prepared {
@@ -178,44 +175,6 @@ pub(super) fn fresh_seed(app: &App) -> impl Fn() -> u64 + '_ {
 
 pub(super) fn policy<'a>(app: &'a App, fresh_seed: &'a dyn Fn() -> u64) -> Policy<'a> {
     Policy { settings: &app.settings, fresh_seed }
-}
-
-/// A conversation's ids. Results of calls name them at `results`.
-pub(super) fn render(
-    model: &Model,
-    param: &str,
-    request: &Request,
-    results: &[String],
-) -> Result<Vec<u32>, ApiError> {
-    let segments = deltafin_text::render(request).map_err(|error| match error {
-        ChatError::ToolName { index } => stray(request, index, results, param),
-        other => ApiError::value(param, other.to_string()),
-    })?;
-    model
-        .tokenizer
-        .encode_segments(&segments)
-        .map_err(|error| ApiError::internal(&error.to_string()))
-}
-
-/// The result of a call that nobody made. Dialects count their messages in other ways: only the order is the same.
-fn stray(request: &Request, index: usize, results: &[String], param: &str) -> ApiError {
-    let before = request.messages[..index].iter().filter(|message| message.role == "tool").count();
-    let path = results.get(before).map_or(param, String::as_str);
-    ApiError::value(path, format!("{path} answers no call of the assistant's message before it"))
-}
-
-/// How much may be generated: what was asked for, within the context.
-fn room(
-    model: &Model,
-    param: &str,
-    prompt: usize,
-    asked: Option<usize>,
-) -> Result<usize, ApiError> {
-    let context = model.backend.facts().context;
-    if prompt >= context {
-        return Err(ApiError::too_long(param, prompt, context));
-    }
-    Ok(asked.unwrap_or(usize::MAX).min(context - prompt))
 }
 
 fn head(app: &App, model: &Model, prefix: &str, prompt_tokens: usize, options: &Options) -> Head {

@@ -10,9 +10,8 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::body::Payload;
-use super::generate::{
-    Asked, OPENING_TOKENS, Prepared, fresh_seed, generate, policy, prepare, render,
-};
+use super::generate::{Asked, Prepared, fresh_seed, generate, policy, prepare};
+use super::prompt::{OPENING_TOKENS, render};
 use super::small::on_body;
 use super::{ApiError, set};
 use crate::app::{App, Model};

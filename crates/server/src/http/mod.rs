@@ -7,6 +7,7 @@ mod generate;
 mod guard;
 mod messages;
 mod page;
+mod prompt;
 mod props;
 mod responses;
 mod small;

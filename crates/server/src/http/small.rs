@@ -8,7 +8,8 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
 use super::body::Payload;
-use super::generate::{off_thread, parse, render};
+use super::generate::{off_thread, parse};
+use super::prompt::render;
 use super::{ApiError, json as document, text};
 use crate::app::{App, Model, Phase};
 use crate::request::fields::{Fields, shown, wrong_type};
@@ -91,9 +92,7 @@ pub(super) async fn detokenize(
     payload: Payload,
 ) -> Result<Response, ApiError> {
     on_body(app, payload, |_, model, fields| {
-        let tokens = fields
-            .array("tokens")?
-            .ok_or_else(|| ApiError::missing("tokens", "tokens is missing"))?;
+        let tokens = fields.array("tokens")?.ok_or_else(|| fields.missing("tokens"))?;
         let id = |(at, value): (usize, &Value)| {
             let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
             id.ok_or_else(|| wrong_type(&format!("tokens[{at}]"), "a token id", value))
@@ -113,9 +112,8 @@ pub(super) async fn control(
 ) -> Result<Response, ApiError> {
     let value = parse(&body)?;
     let fields = Fields::of_request(&value)?;
-    let missing = |name: &str| ApiError::missing(name, format!("{name} is missing"));
-    let id = fields.string("id")?.ok_or_else(|| missing("id"))?;
-    match fields.string("action")?.ok_or_else(|| missing("action"))? {
+    let id = fields.needed_string("id")?;
+    match fields.needed_string("action")? {
         "reasoning_end" => {}
         other => {
             let message = format!("action is '{}': use reasoning_end", shown(other));

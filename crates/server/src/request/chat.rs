@@ -9,7 +9,7 @@ use super::conversation::{Chat, Conversation, Format, Tools};
 use super::effort::Thinking;
 use super::fields::Fields;
 use super::tools::{self, Names};
-use super::{Options, messages};
+use super::{Options, choice, messages};
 use crate::http::ApiError;
 
 /// Members that mean something, or are checked, besides those that every dialect has.
@@ -66,7 +66,7 @@ pub(crate) fn conversation(
     let mut names = Names::default();
     let rendered = names.declare(fields.array("tools")?.unwrap_or_default(), "tools")?;
     let messages = messages::read(fields, &mut names)?;
-    let choice = tools::choice(fields, &names)?;
+    let choice = choice::read(fields, &names)?;
     let format = Format {
         wanted: tools::response_format(fields)?,
         schema_path: "response_format.json_schema.schema",

@@ -174,16 +174,15 @@ pub(crate) fn streaming(fields: &Fields<'_>) -> Result<(bool, bool), ApiError> {
 
 /// Features that this server does not have: absent or off is fine.
 pub(crate) fn refuse_unsupported(fields: &Fields<'_>) -> Result<(), ApiError> {
-    for (name, remedy) in [
-        ("audio", "this model speaks text"),
-        ("functions", "use tools"),
-        ("function_call", "use tool_choice"),
-        ("web_search_options", "there is no search here"),
-    ] {
-        if fields.get(name).is_some() {
-            return Err(ApiError::unsupported(name, format!("{name} is not supported: {remedy}")));
-        }
-    }
+    refuse(
+        fields,
+        &[
+            ("audio", "this model speaks text"),
+            ("functions", "use tools"),
+            ("function_call", "use tool_choice"),
+            ("web_search_options", "there is no search here"),
+        ],
+    )?;
     if fields.boolean("deltafin")?.unwrap_or(false) {
         let message = "deltafin is not supported: see /metrics for timings";
         return Err(ApiError::unsupported("deltafin", message));
@@ -193,6 +192,16 @@ pub(crate) fn refuse_unsupported(fields: &Fields<'_>) -> Result<(), ApiError> {
             Err(ApiError::unsupported("modalities", "modalities must be [\"text\"]"))
         }
         _ => Ok(()),
+    }
+}
+
+/// Refuses the first of these members that is given, each with what to do instead.
+pub(crate) fn refuse(fields: &Fields<'_>, members: &[(&str, &str)]) -> Result<(), ApiError> {
+    match members.iter().find(|(name, _)| fields.get(name).is_some()) {
+        Some((name, remedy)) => {
+            Err(ApiError::unsupported(name, format!("{name} is not supported: {remedy}")))
+        }
+        None => Ok(()),
     }
 }
 

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::Options;
 use super::common::{
-    Policy, alternatives, ignored, refuse_unsupported, sampling, stops, streaming, token_limit,
+    Policy, alternatives, ignored, refuse, refuse_unsupported, sampling, stops, streaming,
+    token_limit,
 };
 use super::fields::{Fields, wrong_type};
 use crate::http::ApiError;
@@ -31,10 +32,7 @@ pub(crate) fn read(fields: &Fields<'_>, policy: Policy<'_>) -> Result<Completion
     if fields.boolean("echo")?.unwrap_or(false) {
         return Err(ApiError::unsupported("echo", "echo is not supported: send false"));
     }
-    if fields.get("suffix").is_some() {
-        let message = "suffix is not supported: leave it out";
-        return Err(ApiError::unsupported("suffix", message));
-    }
+    refuse(fields, &[("suffix", "leave it out")])?;
     let (stream, include_usage) = streaming(fields)?;
     let options = Options {
         stream,
@@ -51,7 +49,7 @@ pub(crate) fn read(fields: &Fields<'_>, policy: Policy<'_>) -> Result<Completion
 
 fn prompt(fields: &Fields<'_>) -> Result<String, ApiError> {
     let text = match fields.get("prompt") {
-        None => return Err(ApiError::missing("prompt", "prompt is missing")),
+        None => return Err(fields.missing("prompt")),
         Some(Value::String(text)) => text,
         Some(Value::Array(items)) => match items.as_slice() {
             [Value::String(text)] => text,

@@ -4,8 +4,9 @@ use deltafin_text::chat::{Message, Request};
 use deltafin_text::reply::ReplyOptions;
 use serde_json::Value;
 
+use super::choice::Choice;
 use super::effort::Thinking;
-use super::tools::{Choice, Names};
+use super::tools::Names;
 use super::{Options, form};
 use crate::guide::Form;
 

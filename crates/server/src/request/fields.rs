@@ -81,6 +81,22 @@ impl<'a> Fields<'a> {
     pub(crate) fn object(&self, name: &str) -> Result<Option<Fields<'a>>, ApiError> {
         self.get(name).map(|value| Fields::of(value, self.path(name))).transpose()
     }
+
+    /// A string that has to be there.
+    pub(crate) fn needed_string(&self, name: &str) -> Result<&'a str, ApiError> {
+        self.string(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// An object that has to be there.
+    pub(crate) fn needed_object(&self, name: &str) -> Result<Fields<'a>, ApiError> {
+        self.object(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// What is said where a member has to be there and is not.
+    pub(crate) fn missing(&self, name: &str) -> ApiError {
+        let path = self.path(name);
+        ApiError::missing(&path, format!("{path} is missing"))
+    }
 }
 
 /// What was wanted, and what came instead.

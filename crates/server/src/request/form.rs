@@ -3,7 +3,8 @@
 use deltafin_text::chat::{Request, ToolChoice};
 use serde_json::{Value, json};
 
-use super::tools::{Choice, Declared, Names};
+use super::choice::Choice;
+use super::tools::{Declared, Names};
 use crate::guide::{Calls, Form, Said, Tool};
 
 /// The form of the reply; none where all of it is left to the model.

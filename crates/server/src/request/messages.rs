@@ -10,12 +10,8 @@ use crate::http::ApiError;
 
 /// All messages. Tools that they declare join `names`.
 pub(crate) fn read(fields: &Fields<'_>, names: &mut Names) -> Result<Talk, ApiError> {
-    let given = fields
-        .array("messages")?
-        .filter(|messages| !messages.is_empty())
-        .ok_or_else(|| ApiError::missing("messages", "messages must have at least one message"))?;
     let mut talk = Talk::default();
-    for (at, value) in given.iter().enumerate() {
+    for (at, value) in given(fields)?.iter().enumerate() {
         let fields = Fields::of(value, format!("messages[{at}]"))?;
         let message = message(&fields, names)?;
         talk.results.extend((message.role == "tool").then(|| fields.path("tool_call_id")));
@@ -24,12 +20,16 @@ pub(crate) fn read(fields: &Fields<'_>, names: &mut Names) -> Result<Talk, ApiEr
     Ok(talk)
 }
 
+/// At least one message, unread.
+pub(super) fn given<'a>(fields: &Fields<'a>) -> Result<&'a [Value], ApiError> {
+    let given = fields.array("messages")?.filter(|messages| !messages.is_empty());
+    given.ok_or_else(|| ApiError::missing("messages", "messages must have at least one message"))
+}
+
 fn message(fields: &Fields<'_>, names: &mut Names) -> Result<Message, ApiError> {
-    let path = fields.path("role");
-    let role = fields
-        .string("role")?
-        .ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
+    let role = fields.needed_string("role")?;
     if !["system", "developer", "user", "assistant", "tool"].contains(&role) {
+        let path = fields.path("role");
         let roles = "use system, developer, user, assistant or tool";
         return Err(ApiError::value(&path, format!("{path} is '{}': {roles}", shown(role))));
     }
@@ -100,15 +100,9 @@ fn call(fields: &Fields<'_>) -> Result<ToolCall, ApiError> {
         let path = fields.path("type");
         return Err(ApiError::value(&path, format!("{path} is '{}': use function", shown(kind))));
     }
-    let path = fields.path("function");
-    let function = fields
-        .object("function")?
-        .ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
-    let path = function.path("name");
-    let name = function
-        .string("name")?
-        .filter(|name| !name.is_empty())
-        .ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
+    let function = fields.needed_object("function")?;
+    let name = function.string("name")?.filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| function.missing("name"))?;
     let arguments = function.get("arguments").cloned().unwrap_or_default();
     check_arguments(&arguments, &function.path("arguments"))?;
     let id = fields.string("id")?.map(str::to_owned);
@@ -162,7 +156,7 @@ fn part(fields: &Fields<'_>) -> Result<Part, ApiError> {
             let message = format!("{path} is '{}': this model reads text only", shown(kind));
             return Err(ApiError::content(&path, message));
         }
-        None => return Err(ApiError::missing(&path, format!("{path} is missing"))),
+        None => return Err(fields.missing("type")),
     };
     Ok(Part::Text(fields.string(member)?.unwrap_or_default().to_owned()))
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod anthropic;
 pub(crate) mod chat;
+mod choice;
 mod common;
 pub(crate) mod completion;
 mod conversation;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::conversation::Talk;
 use super::super::fields::{Fields, shown, wrong_type};
-use super::required;
+use super::super::messages::given;
 use crate::http::ApiError;
 
 /// How an agent begins its instructions with an account of the request itself. It differs each time, means
@@ -25,13 +25,9 @@ enum Block {
 
 /// The instructions, if there are any, and all turns.
 pub(super) fn messages(fields: &Fields<'_>) -> Result<Talk, ApiError> {
-    let given = fields
-        .array("messages")?
-        .filter(|messages| !messages.is_empty())
-        .ok_or_else(|| ApiError::missing("messages", "messages must have at least one message"))?;
     let mut out = Talk::default();
     out.messages.extend(instructions(fields, "system")?);
-    for (at, value) in given.iter().enumerate() {
+    for (at, value) in given(fields)?.iter().enumerate() {
         turn(&Fields::of(value, format!("messages[{at}]"))?, &mut out)?;
     }
     Ok(out)
@@ -47,7 +43,7 @@ fn instructions(fields: &Fields<'_>, name: &str) -> Result<Option<Message>, ApiE
 }
 
 fn turn(fields: &Fields<'_>, out: &mut Talk) -> Result<(), ApiError> {
-    match required(fields, "role")? {
+    match fields.needed_string("role")? {
         "user" => user(fields, out),
         "assistant" => {
             out.messages.push(assistant(fields)?);
@@ -138,9 +134,9 @@ fn text(fields: &Fields<'_>, name: &str) -> Result<Vec<String>, ApiError> {
 }
 
 fn block(fields: &Fields<'_>) -> Result<Block, ApiError> {
-    Ok(match required(fields, "type")? {
-        "text" => Block::Text(required(fields, "text")?.to_owned()),
-        "thinking" => Block::Thinking(required(fields, "thinking")?.to_owned()),
+    Ok(match fields.needed_string("type")? {
+        "text" => Block::Text(fields.needed_string("text")?.to_owned()),
+        "thinking" => Block::Thinking(fields.needed_string("thinking")?.to_owned()),
         "redacted_thinking" => Block::Sealed,
         "tool_use" => Block::Call(call(fields)?),
         "tool_result" => Block::Result(result(fields)?, fields.path("tool_use_id")),
@@ -154,18 +150,18 @@ fn block(fields: &Fields<'_>) -> Result<Block, ApiError> {
 
 fn call(fields: &Fields<'_>) -> Result<ToolCall, ApiError> {
     let path = fields.path("name");
-    let name = required(fields, "name")?;
+    let name = fields.needed_string("name")?;
     if name.is_empty() {
         return Err(ApiError::value(&path, format!("{path} is empty: name the tool")));
     }
     fields.object("input")?;
     let arguments = fields.get("input").cloned().unwrap_or_default();
-    let id = Some(required(fields, "id")?.to_owned());
+    let id = Some(fields.needed_string("id")?.to_owned());
     Ok(ToolCall { id, name: name.to_owned(), arguments })
 }
 
 fn result(fields: &Fields<'_>) -> Result<Message, ApiError> {
-    let id = required(fields, "tool_use_id")?;
+    let id = fields.needed_string("tool_use_id")?;
     let failed = fields.boolean("is_error")?.unwrap_or(false);
     let mut texts = text(fields, "content")?;
     if failed {

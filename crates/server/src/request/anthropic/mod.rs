@@ -8,12 +8,12 @@ mod tools;
 
 use serde_json::json;
 
-use super::common::{Policy, ignored, sampling, stops, token_limit};
+use super::Options;
+use super::common::{Policy, ignored, refuse, sampling, stops, token_limit};
 use super::conversation::{Chat, Conversation, Format, Tools};
 use super::effort::{self, Thinking};
 use super::fields::{Fields, shown};
 use super::tools::Names;
-use super::{Options, fields};
 use crate::http::ApiError;
 
 /// Members that mean something, or are checked, besides those that every dialect has.
@@ -65,10 +65,7 @@ pub(crate) fn conversation(fields: &Fields<'_>) -> Result<Conversation, ApiError
 }
 
 fn refuse_unsupported(fields: &Fields<'_>) -> Result<(), ApiError> {
-    if fields.get("output_format").is_some() {
-        let message = "output_format is not supported: use output_config.format";
-        return Err(ApiError::unsupported("output_format", message));
-    }
+    refuse(fields, &[("output_format", "use output_config.format")])?;
     if fields.array("mcp_servers")?.is_some_and(|servers| !servers.is_empty()) {
         let message = "mcp_servers is not supported: no server is called from here, use tools";
         return Err(ApiError::unsupported("mcp_servers", message));
@@ -105,17 +102,8 @@ fn format(fields: &Fields<'_>) -> Result<Format, ApiError> {
         let message = "output_config.format.type must be json_schema";
         return Err(ApiError::value("output_config.format.type", message));
     }
-    format
-        .object("schema")?
-        .ok_or_else(|| ApiError::missing(SCHEMA, format!("{SCHEMA} is missing")))?;
+    format.needed_object("schema")?;
     let schema = json!({ "name": "reply", "schema": format.get("schema") });
     let wanted = json!({ "type": "json_schema", "json_schema": schema });
     Ok(Format { wanted: Some(wanted), schema_path: SCHEMA })
-}
-
-/// A string that has to be there.
-fn required<'a>(fields: &fields::Fields<'a>, name: &str) -> Result<&'a str, ApiError> {
-    let path = fields.path(name);
-    let given = fields.string(name)?;
-    given.ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))
 }

@@ -3,9 +3,9 @@
 use deltafin_text::chat::ToolChoice;
 use serde_json::{Map, Value, json};
 
+use super::super::choice::Choice;
 use super::super::fields::{Fields, shown};
-use super::super::tools::{Choice, Declared, Names};
-use super::required;
+use super::super::tools::{Declared, Names};
 use crate::http::ApiError;
 
 /// The tools as a chat declares them.
@@ -23,9 +23,8 @@ fn declare_one(tool: &Fields<'_>, names: &mut Names) -> Result<Value, ApiError> 
         let message = format!("{path} is '{}': only custom tools are known here", shown(kind));
         return Err(ApiError::unsupported(&path, message));
     }
-    let (name, schema) = (required(tool, "name")?, tool.path("input_schema"));
-    tool.object("input_schema")?
-        .ok_or_else(|| ApiError::missing(&schema, format!("{schema} is missing")))?;
+    let (name, schema) = (tool.needed_string("name")?, tool.path("input_schema"));
+    tool.needed_object("input_schema")?;
     let parameters = tool.get("input_schema").cloned();
     let mut function = Map::new();
     function.insert("name".to_owned(), json!(name));
@@ -51,7 +50,7 @@ pub(super) fn choice(fields: &Fields<'_>, names: &Names) -> Result<Choice, ApiEr
             Ok(Choice::among_all(ToolChoice::Required))
         }
         Some("tool") => {
-            let name = required(&choice, "name")?;
+            let name = choice.needed_string("name")?;
             names.require(name, "tool_choice.name")?;
             Ok(Choice::of_one(name.to_owned()))
         }

@@ -70,7 +70,7 @@ fn has_said_nothing(message: &Message) -> bool {
 fn item(fields: &Fields<'_>, turns: &mut Turns) -> Result<(), ApiError> {
     let kind = match fields.string("type")? {
         None if fields.get("role").is_some() => "message",
-        None => return Err(missing(fields, "type")),
+        None => return Err(fields.missing("type")),
         Some(kind) => kind,
     };
     match kind {
@@ -81,7 +81,7 @@ fn item(fields: &Fields<'_>, turns: &mut Turns) -> Result<(), ApiError> {
             turns.assistant(|_| true).tool_calls.push(call);
         }
         "function_call_output" | "custom_tool_call_output" => {
-            let id = required(fields, "call_id")?;
+            let id = fields.needed_string("call_id")?;
             turns.results.push(fields.path("call_id"));
             turns.other(Message::tool(id, content(fields, "output")?));
         }
@@ -97,7 +97,7 @@ fn item(fields: &Fields<'_>, turns: &mut Turns) -> Result<(), ApiError> {
 
 fn message(fields: &Fields<'_>, turns: &mut Turns) -> Result<(), ApiError> {
     let content = content(fields, "content")?;
-    match required(fields, "role")? {
+    match fields.needed_string("role")? {
         "assistant" => turns.assistant(has_said_nothing).content = content,
         role @ ("user" | "system" | "developer") => turns.other(Message::new(role, content)),
         role => {
@@ -121,25 +121,16 @@ fn reasoning(fields: &Fields<'_>) -> Result<String, ApiError> {
 
 fn call(fields: &Fields<'_>, is_custom: bool) -> Result<ToolCall, ApiError> {
     let path = fields.path("name");
-    let name = required(fields, "name")?;
+    let name = fields.needed_string("name")?;
     if name.is_empty() {
         return Err(ApiError::value(&path, format!("{path} is empty: name the tool")));
     }
     let arguments = if is_custom {
-        json!({ "input": required(fields, "input")? })
+        json!({ "input": fields.needed_string("input")? })
     } else {
         json!(fields.string("arguments")?.unwrap_or_default())
     };
     check_arguments(&arguments, &fields.path("arguments"))?;
-    let id = Some(required(fields, "call_id")?.to_owned());
+    let id = Some(fields.needed_string("call_id")?.to_owned());
     Ok(ToolCall { id, name: name.to_owned(), arguments })
-}
-
-fn required<'a>(fields: &Fields<'a>, name: &str) -> Result<&'a str, ApiError> {
-    fields.string(name)?.ok_or_else(|| missing(fields, name))
-}
-
-fn missing(fields: &Fields<'_>, name: &str) -> ApiError {
-    let path = fields.path(name);
-    ApiError::missing(&path, format!("{path} is missing"))
 }

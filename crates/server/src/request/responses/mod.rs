@@ -9,7 +9,9 @@ mod tools;
 use deltafin_text::Effort;
 use serde_json::{Map, Value, json};
 
-use super::common::{Policy, alternatives, ignored, sampling, stops, streaming, token_limit};
+use super::common::{
+    Policy, alternatives, ignored, refuse, sampling, stops, streaming, token_limit,
+};
 use super::conversation::{Chat, Conversation, Format, Tools};
 use super::effort::{self, Thinking};
 use super::fields::Fields;
@@ -92,15 +94,17 @@ fn logprobs(fields: &Fields<'_>) -> Result<(Option<usize>, Vec<String>), ApiErro
 }
 
 fn refuse_unsupported(fields: &Fields<'_>) -> Result<(), ApiError> {
-    for (name, remedy) in [
-        ("previous_response_id", "no response is kept here: send the whole conversation as input"),
-        ("conversation", "no conversation is kept here: send all of it as input"),
-        ("prompt", "no prompt is kept here: send its text as instructions"),
-    ] {
-        if fields.get(name).is_some() {
-            return Err(ApiError::unsupported(name, format!("{name} is not supported: {remedy}")));
-        }
-    }
+    refuse(
+        fields,
+        &[
+            (
+                "previous_response_id",
+                "no response is kept here: send the whole conversation as input",
+            ),
+            ("conversation", "no conversation is kept here: send all of it as input"),
+            ("prompt", "no prompt is kept here: send its text as instructions"),
+        ],
+    )?;
     if fields.boolean("background")?.unwrap_or(false) {
         let message = "background is not supported: send false, and true for stream";
         return Err(ApiError::unsupported("background", message));

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::super::choice::{self, Choice};
 use super::super::fields::{Fields, shown};
-use super::super::tools::{self, Choice, Declared, Names};
+use super::super::tools::{Declared, Names};
 use crate::http::ApiError;
 
 /// What the tools of a request are.
@@ -34,10 +35,7 @@ pub(super) fn declare(fields: &Fields<'_>, names: &mut Names) -> Result<Tools, A
                 read.custom.extend(tool.string("name")?.map(str::to_owned));
             }
             Some(_) => read.ignored.push(path),
-            None => {
-                let path = tool.path("type");
-                return Err(ApiError::missing(&path, format!("{path} is missing")));
-            }
+            None => return Err(tool.missing("type")),
         }
     }
     Ok(read)
@@ -48,9 +46,7 @@ fn function(
     parameters: Option<Value>,
     names: &mut Names,
 ) -> Result<Value, ApiError> {
-    let path = tool.path("name");
-    let name = tool.string("name")?;
-    let name = name.ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
+    let name = tool.needed_string("name")?;
     let mut function = Map::new();
     function.insert("name".to_owned(), json!(name));
     for (member, value) in [
@@ -61,7 +57,7 @@ fn function(
     }
     let is_strict = tool.boolean("strict")?.unwrap_or(false);
     let (name, schema) = (name.to_owned(), tool.path("parameters"));
-    names.add(Declared { name, parameters, path: schema, is_strict }, &path)?;
+    names.add(Declared { name, parameters, path: schema, is_strict }, &tool.path("name"))?;
     Ok(json!({ "type": "function", "function": function }))
 }
 
@@ -84,10 +80,10 @@ fn free_text(tool: &Fields<'_>) -> Result<Value, ApiError> {
 /// What may, or must, be called.
 pub(super) fn choice(fields: &Fields<'_>, names: &Names) -> Result<Choice, ApiError> {
     let given = fields.get("tool_choice").filter(|choice| choice.is_object());
-    let Some(given) = given else { return tools::choice(fields, names) };
+    let Some(given) = given else { return choice::read(fields, names) };
     let choice = Fields::of(given, "tool_choice".to_owned())?;
     match choice.string("type")? {
-        Some("allowed_tools") => tools::allowed(&choice, |tool| named(tool, names)),
+        Some("allowed_tools") => choice::allowed(&choice, |tool| named(tool, names)),
         _ => Ok(Choice::of_one(named(&choice, names)?)),
     }
 }
@@ -99,9 +95,7 @@ fn named(tool: &Fields<'_>, names: &Names) -> Result<String, ApiError> {
         let (path, given) = (tool.path("type"), shown(kind.unwrap_or_default()));
         return Err(ApiError::value(&path, format!("{path} is '{given}': use function or custom")));
     }
-    let path = tool.path("name");
-    let name = tool.string("name")?;
-    let name = name.ok_or_else(|| ApiError::missing(&path, format!("{path} is missing")))?;
-    names.require(name, &path)?;
+    let name = tool.needed_string("name")?;
+    names.require(name, &tool.path("name"))?;
     Ok(name.to_owned())
 }
