@@ -18,6 +18,7 @@ mod model_choice;
 mod moved;
 mod new_file;
 mod profile;
+mod recorded;
 mod reply;
 mod safetensors;
 mod spine;

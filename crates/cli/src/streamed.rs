@@ -12,8 +12,6 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::terminal::{self, one_line};
 
-/// Requests on their way at once.
-const JOBS: usize = 8;
 /// Between two lines about a source that gives nothing.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -23,7 +21,31 @@ pub(crate) fn open_dir(dir: &Path, network: &Network) -> Result<Checkpoint, Fail
         return Ok(deltafin_store::open_dir(dir)?);
     }
     let watch = Arc::new(Notices::default());
-    Ok(fetch::open_streamed(&streaming(dir, network), watch, interrupt::flag())?)
+    open_to_pull(dir, network, Pull::DEMANDS, watch)
+}
+
+/// How much is asked for at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pull {
+    /// Requests on their way.
+    pub(crate) jobs: usize,
+    /// Bytes a second, if they are bounded.
+    pub(crate) bytes_per_second: Option<u64>,
+}
+
+impl Pull {
+    /// For experts that somebody waits for.
+    const DEMANDS: Pull = Pull { jobs: 8, bytes_per_second: None };
+}
+
+/// Opens a checkpoint whose experts come over the network; `watch` is told how.
+pub(crate) fn open_to_pull(
+    dir: &Path,
+    network: &Network,
+    pull: Pull,
+    watch: Arc<dyn Watch>,
+) -> Result<Checkpoint, Failure> {
+    Ok(fetch::open_streamed(&streaming(dir, network, pull), watch, interrupt::flag())?)
 }
 
 /// As [`open_dir`], to list everything that is wrong.
@@ -31,17 +53,19 @@ pub(crate) fn inspect_dir(dir: &Path) -> Result<Inspection, FetchError> {
     match fetch::is_streamed(dir) {
         true => {
             let network = Network::unused();
-            fetch::inspect_streamed(&streaming(dir, &network), Arc::new(Notices::default()))
+            let streaming = streaming(dir, &network, Pull::DEMANDS);
+            fetch::inspect_streamed(&streaming, Arc::new(Notices::default()))
         }
         false => Ok(deltafin_store::inspect_dir(dir)),
     }
 }
 
-fn streaming<'n>(dir: &'n Path, network: &'n Network) -> Streaming<'n> {
+fn streaming<'n>(dir: &'n Path, network: &'n Network, pull: Pull) -> Streaming<'n> {
     Streaming {
         dir,
         endpoint: network.endpoint.as_deref(),
-        jobs: JOBS,
+        jobs: pull.jobs,
+        bytes_per_second: pull.bytes_per_second,
         patience: Patience { give_up: network.patience, attempts: 4, ..Patience::default() },
     }
 }

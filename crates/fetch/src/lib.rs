@@ -14,10 +14,13 @@
 //! [`verify`] reads what is here against the digests that were noted when it came, and [`give_up`] takes
 //! damaged pieces back, so that [`install`] fetches those alone.
 //!
+//! Of a checkpoint whose experts come when they are needed, a [`Plan`] fetches those that are likely to be, before.
+//!
 //! Futures live behind [`install`] and [`list`]: callers see ordinary functions, and a [`Watch`] that is told
 //! how far it has come.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod bucket;
 #[cfg(test)]
 mod corpora;
@@ -51,6 +54,7 @@ mod verify;
 mod wanted;
 mod watch;
 
+pub use ahead::{Amount, Coming, Likely, Plan, Share, room_ahead};
 pub use error::FetchError;
 pub use folder::{installed_from, is_finished, is_installed, is_streamed, taken_bytes};
 pub use hub::cached;

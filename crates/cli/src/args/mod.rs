@@ -11,6 +11,7 @@ mod engine;
 mod eval;
 mod gc;
 mod ids;
+mod layers;
 mod model;
 mod network;
 mod plan;
@@ -25,6 +26,7 @@ mod synth;
 mod tokenize;
 mod twins;
 mod verify;
+mod warm;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -49,6 +51,7 @@ pub(crate) use snapshots::SnapshotDisk;
 pub(crate) use synth::Synth;
 pub(crate) use tokenize::{Channel, Input, Tokenize, Vocabulary, What};
 pub(crate) use verify::Verify;
+pub(crate) use warm::{Sign, Warm};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, or the reader closed the pipe; 1 a fault, named in one line on standard error; \
@@ -70,6 +73,7 @@ enum Typed {
     Serve(serve::ServeArgs),
     Setup(setup::SetupArgs),
     Verify(verify::VerifyArgs),
+    Warm(warm::WarmArgs),
     Doctor(doctor::DoctorArgs),
     Gc(gc::GcArgs),
     Inspect(InspectArgs),
@@ -116,6 +120,8 @@ pub(crate) enum Command {
     Setup(Box<Setup>),
     /// Look for damage.
     Verify(Verify),
+    /// Get experts ahead of time.
+    Warm(Box<Warm>),
     /// Say what is wrong with a machine.
     Doctor(Doctor),
     /// Free what nobody needs.
@@ -211,6 +217,7 @@ impl Typed {
             Typed::Chat(args) => Command::Chat(args.meaning()),
             Typed::Serve(args) => Command::Serve(Box::new(args.meaning()?)),
             Typed::Verify(args) => Command::Verify(args.meaning(given)?),
+            Typed::Warm(args) => Command::Warm(Box::new(args.meaning(given)?)),
             Typed::Doctor(args) => Command::Doctor(args.meaning()),
             Typed::Gc(args) => Command::Gc(args.meaning()),
             Typed::Setup(args) => Command::Setup(Box::new(args.meaning()?)),

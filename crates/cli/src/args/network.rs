@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 
+/// More requests at once would be refused by every server.
+pub(super) const JOBS_MOST: usize = 256;
+
 /// The flags.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NetworkArgs {

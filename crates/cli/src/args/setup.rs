@@ -1,8 +1,6 @@
 //! `setup`: a checkpoint, from where it is to where it runs.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,10 +8,9 @@ use deltafin_fetch::{Source, Wanted};
 
 use super::Usage;
 use super::engine::ModelArg;
+use super::layers::Layers;
+use super::network::JOBS_MOST;
 use super::size::{Bounded, Positive};
-
-/// More would be refused by every server.
-const JOBS_MOST: usize = 256;
 
 const SOURCE_HELP: &str = "Where to get it from: hf:OWNER/NAME[@REVISION], https://HOST/PATH/, \
      s3://BUCKET/PREFIX/, or a folder [default: hf:moonshotai/Kimi-K3]";
@@ -83,22 +80,6 @@ pub(crate) struct SetupArgs {
     json: bool,
 }
 
-/// Layers from one to another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Layers(RangeInclusive<u32>);
-
-impl FromStr for Layers {
-    type Err = String;
-
-    fn from_str(typed: &str) -> Result<Layers, String> {
-        let (first, last) = typed.split_once('-').unwrap_or((typed, typed));
-        match (first.parse(), last.parse()) {
-            (Ok(first), Ok(last)) if first <= last => Ok(Layers(first..=last)),
-            _ => Err("expected a layer, or FIRST-LAST".to_owned()),
-        }
-    }
-}
-
 /// A checkpoint to get.
 #[derive(Debug)]
 pub(crate) struct Setup {
@@ -149,19 +130,5 @@ impl SetupArgs {
             endpoint: self.endpoint,
             json: self.json,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn layers_are_one_or_a_range() {
-        assert_eq!("7".parse(), Ok(Layers(7..=7)));
-        assert_eq!("1-40".parse(), Ok(Layers(1..=40)));
-        for typed in ["", "-", "4-1", "a", "1-", "-3", "1-2-3"] {
-            assert!(typed.parse::<Layers>().is_err(), "{typed}");
-        }
     }
 }

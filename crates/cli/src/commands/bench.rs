@@ -7,7 +7,6 @@ mod once;
 mod oracle;
 mod page_cache;
 mod prompt;
-mod recorded;
 mod report;
 mod routes;
 mod token;

@@ -15,7 +15,9 @@ mod serve;
 mod setup;
 mod synth;
 mod tokenize;
+mod transfer;
 mod verify;
+mod warm;
 
 use crate::args::{self, Command, Given};
 use crate::failure::Failure;
@@ -28,6 +30,7 @@ pub(crate) fn run(command: Command, given: Given) -> Result<(), Failure> {
         Command::Chat(chat) => chat::chat(chat, given),
         Command::Serve(serve) => serve::serve(*serve, given),
         Command::Verify(asked) => verify::verify(&asked),
+        Command::Warm(asked) => warm::warm(&asked),
         Command::Doctor(asked) => doctor::doctor(&asked, given),
         Command::Gc(asked) => gc::gc(&asked, given),
         Command::Setup(asked) => setup::setup(&asked),

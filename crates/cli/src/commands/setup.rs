@@ -13,6 +13,7 @@ use deltafin_fetch::{
 use deltafin_store::Checkpoint;
 use serde_json::json;
 
+use super::transfer::event;
 use crate::args::{Network, Setup};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
@@ -21,7 +22,7 @@ use crate::stats::{bytes, seconds};
 use crate::streamed;
 use crate::terminal::{self, one_line};
 use crate::user_folder::user_folder;
-use progress::{Progress, event};
+use progress::Progress;
 
 /// Does it.
 pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use crate::program::{command, deltafin, ran};
 
 /// The commands with a help page.
-const PAGES: [&[&str]; 25] = [
+const PAGES: [&[&str]; 26] = [
     &[],
     &["run"],
     &["chat"],
     &["serve"],
     &["setup"],
     &["verify"],
+    &["warm"],
     &["doctor"],
     &["gc"],
     &["inspect"],

@@ -14,7 +14,7 @@ use crate::setup::{Place, assert_in_flight, assert_whole, kills, text};
 const RUN: [&str; 5] = ["run", "--prompt-ids", "5,9,2,44", "--ids", "--ignore-eos"];
 const LENGTH: [&str; 2] = ["--max-new", "12"];
 
-fn args(dir: &Path) -> Vec<&str> {
+pub(crate) fn args(dir: &Path) -> Vec<&str> {
     [&RUN[..], &LENGTH, &["--model", text(dir)]].concat()
 }
 
@@ -22,12 +22,12 @@ fn run(place: &Place, dir: &Path, more: &[&str]) -> Ran {
     place.run(&[&args(dir)[..], more].concat())
 }
 
-fn wanted() -> String {
+pub(crate) fn wanted() -> String {
     deltafin(&args(Path::new(&fixture("k3-micro")))).ok()
 }
 
 /// A place with a folder that streams, and the bytes that it took.
-fn streamed() -> (Place, std::path::PathBuf, u64) {
+pub(crate) fn streamed() -> (Place, std::path::PathBuf, u64) {
     let place = Place::new(Missteps::none());
     let dir = place.at("here");
     let out = place.setup(&["--stream", "--model", text(&dir)]).ok();
@@ -38,7 +38,7 @@ fn streamed() -> (Place, std::path::PathBuf, u64) {
 
 /// No byte was sent twice.
 #[track_caller]
-fn assert_once(hub: &Hub) {
+pub(crate) fn assert_once(hub: &Hub) {
     for (name, ranges) in &hub.served().ranges {
         let mut seen = HashSet::new();
         assert!(ranges.iter().all(|range| seen.insert(range.0)), "{name}: {ranges:?}");

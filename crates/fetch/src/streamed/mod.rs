@@ -56,6 +56,8 @@ pub struct Streaming<'o> {
     pub endpoint: Option<&'o str>,
     /// Requests that may be on their way at once.
     pub jobs: usize,
+    /// At most so many bytes a second, of all requests together.
+    pub bytes_per_second: Option<u64>,
     /// How long the source is asked that gives nothing.
     pub patience: Patience,
 }
@@ -135,7 +137,7 @@ impl Reach {
         watch: Arc<dyn Watch>,
         interrupted: Arc<AtomicBool>,
     ) -> Result<Reach, FetchError> {
-        let Streaming { dir, endpoint, jobs, patience } = *streaming;
+        let Streaming { dir, endpoint, jobs, bytes_per_second, patience } = *streaming;
         let lock = folder::share(dir)?;
         let unfinished = || FetchError::from(OpenError::Unfinished { path: dir.to_owned() });
         if folder::state(dir) != Some((Kind::Stream, true)) {
@@ -165,7 +167,7 @@ impl Reach {
             remote,
             patience,
             lanes: Lanes::new(jobs),
-            pace: Pace::new(None),
+            pace: Pace::new(bytes_per_second),
             watch,
             received: AtomicU64::new(0),
             given_up: AtomicBool::new(false),

@@ -1,6 +1,7 @@
 //! Installations from a hub that is as faulty as real ones.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod ahead;
 mod faults;
 mod full;
 mod random;

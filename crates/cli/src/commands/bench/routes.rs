@@ -11,10 +11,10 @@ use deltafin_synth::routes::Routes;
 use serde::Serialize;
 
 use super::prompt::prompt;
-use super::recorded;
 use crate::args::{BenchRoutes, Given};
 use crate::failure::Failure;
 use crate::load::Loaded;
+use crate::recorded::{self, Head};
 use crate::terminal::{self, ProgressLine, Terminal};
 
 /// 40 GB of K3's experts, of which 82,432 take 1446 GB.
@@ -45,14 +45,21 @@ fn run(asked: &BenchRoutes, given: Given) -> Result<Report, Failure> {
 
 /// Those of files.
 fn recorded(seen: &Path, unseen: Option<&Path>) -> Result<Report, Failure> {
-    let (head, routes) = recorded::read(seen)?;
+    let (head, routes) = routes_in(seen)?;
     let unseen = unseen.map(|path| of_the_same(path, &head)).transpose()?;
     Ok(Report::new(head.experts, head.top_k, &routes, unseen.as_ref()))
 }
 
+/// What a file begins with, and its routes.
+fn routes_in(path: &Path) -> Result<(Head, Routes), Failure> {
+    let mut routes = Routes::default();
+    let head = recorded::read(path, |layer, experts| routes.push(layer, experts))?;
+    Ok((head, routes))
+}
+
 /// Routes of a model with as many experts as that of the other file.
-fn of_the_same(path: &Path, wanted: &recorded::Head) -> Result<Routes, Failure> {
-    let (head, routes) = recorded::read(path)?;
+fn of_the_same(path: &Path, wanted: &Head) -> Result<Routes, Failure> {
+    let (head, routes) = routes_in(path)?;
     if head == *wanted {
         return Ok(routes);
     }

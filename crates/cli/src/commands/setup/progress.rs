@@ -5,15 +5,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deltafin_fetch::{Event, Watch};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
+use crate::commands::transfer::{bar, event, waiting};
 use crate::stats::bytes;
 use crate::terminal::{self, Terminal, one_line};
 
 /// Between two lines of the same kind.
 const PAUSE: Duration = Duration::from_secs(1);
-const BAR: &str = "{bytes} of {total_bytes} [{wide_bar}] {bytes_per_sec}, {eta} left  {msg}";
 
 /// Tells it to whoever looks.
 pub(super) struct Progress {
@@ -33,22 +33,11 @@ struct Said {
     progress: Instant,
 }
 
-/// A line for programs.
-pub(super) fn event(name: &str, mut more: Value) -> String {
-    more["event"] = name.into();
-    more.to_string()
-}
-
 impl Progress {
     /// Nothing is known yet.
     pub(super) fn new(json: bool) -> Progress {
         let is_watched = !json && Terminal::detect().stderr;
-        let target =
-            if is_watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template(BAR) {
-            bar.set_style(style);
-        }
+        let bar = bar(is_watched);
         let progress = Instant::now();
         let said = Said { files: 0, done: 0, bytes: 0, waiting: None, progress };
         Progress { json, bar, is_watched, here: AtomicU64::new(0), said: Mutex::new(said) }
@@ -95,9 +84,8 @@ impl Progress {
             return;
         }
         said.waiting = Some(Instant::now());
-        let seconds = wait.as_secs_f64();
-        let words = format!("{}: {}; asked again in {seconds:.1} s", one_line(name), one_line(why));
-        self.say("waiting", &words, json!({"name": name, "why": why, "seconds": seconds}));
+        let (words, more) = waiting(name, why, wait);
+        self.say("waiting", &words, more);
     }
 }
 

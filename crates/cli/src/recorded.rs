@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use deltafin_synth::routes::Routes;
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -14,14 +13,15 @@ const VERSION: u64 = 1;
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct Head {
+pub(crate) struct Head {
     format: String,
     version: u64,
-    layers: usize,
+    /// Layers of the model, dense ones included.
+    pub(crate) layers: usize,
     /// Routed experts of a layer.
-    pub(super) experts: usize,
+    pub(crate) experts: usize,
     /// Experts chosen per token.
-    pub(super) top_k: usize,
+    pub(crate) top_k: usize,
 }
 
 /// Each of the others.
@@ -31,22 +31,24 @@ struct Line {
     experts: Vec<u32>,
 }
 
-/// What a file begins with, and its routes.
-pub(super) fn read(path: &Path) -> Result<(Head, Routes), Failure> {
+/// Reads a file: what it begins with, then to `take` the layer and the experts of each of its lines.
+///
+/// # Errors
+/// Where it is no such file; what `take` was told by then is of no use.
+pub(crate) fn read(path: &Path, mut take: impl FnMut(usize, &[u32])) -> Result<Head, Failure> {
     let about = |what: &dyn std::fmt::Display| {
         Failure::new(format!("cannot read routes from {}: {what}", path.display()))
     };
     let mut lines = BufReader::new(File::open(path).map_err(|e| about(&e))?).lines();
     let head = lines.next().transpose().map_err(|e| about(&e))?.unwrap_or_default();
     let head = parse_head(&head).map_err(|why| about(&why))?;
-    let mut routes = Routes::default();
     for (number, line) in (2..).zip(lines) {
         let line = line.map_err(|e| about(&e))?;
         let Line { layer, experts } =
             parse_line(&head, &line).map_err(|why| about(&format!("line {number}: {why}")))?;
-        routes.push(layer, &experts);
+        take(layer, &experts);
     }
-    Ok((head, routes))
+    Ok(head)
 }
 
 fn parse_head(line: &str) -> Result<Head, String> {
@@ -82,10 +84,14 @@ mod tests {
     const HEAD: &str =
         r#"{"format":"deltafin routes","version":1,"layers":4,"experts":8,"top_k":2}"#;
 
-    fn routes(text: &str) -> Result<(Head, Routes), String> {
+    type Row = (usize, Vec<u32>);
+
+    fn routes(text: &str) -> Result<(Head, Vec<Row>), String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        read(file.path()).map_err(|failure| failure.line().unwrap_or_default())
+        let mut lines = Vec::new();
+        let head = read(file.path(), |layer, experts| lines.push((layer, experts.to_vec())));
+        head.map(|head| (head, lines)).map_err(|failure| failure.line().unwrap_or_default())
     }
 
     #[test]
@@ -96,8 +102,8 @@ mod tests {
             r#"{"position":1,"layer":1,"experts":[7,3]}"#,
         ];
         let (head, routes) = routes(&lines.join("\n")).unwrap();
-        assert_eq!((head.experts, head.top_k, routes.rows()), (8, 2, 2));
-        assert_eq!(routes.union(2), Some(1.5));
+        assert_eq!((head.layers, head.experts, head.top_k), (4, 8, 2));
+        assert_eq!(routes, [(1, vec![7, 0]), (1, vec![7, 3])]);
     }
 
     #[test]
