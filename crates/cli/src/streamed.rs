@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use deltafin_fetch::{self as fetch, Event, FetchError, Patience, Streaming, Watch};
+use deltafin_fetch::{self as fetch, Event, FetchError, Kept, Patience, Streaming, Watch};
 use deltafin_store::{Checkpoint, Inspection};
 
 use crate::args::Network;
@@ -12,6 +12,8 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::terminal::{self, one_line};
 
+/// How long a source is waited for that gives nothing.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Between two lines about a source that gives nothing.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -20,7 +22,7 @@ pub(crate) fn open_dir(dir: &Path, network: &Network) -> Result<Checkpoint, Fail
     if !fetch::is_streamed(dir) {
         return Ok(deltafin_store::open_dir(dir)?);
     }
-    let watch = Arc::new(Notices::default());
+    let watch = Arc::new(Notices::new(patience(dir, network)?));
     open_to_pull(dir, network, Pull::DEMANDS, watch)
 }
 
@@ -45,7 +47,8 @@ pub(crate) fn open_to_pull(
     pull: Pull,
     watch: Arc<dyn Watch>,
 ) -> Result<Checkpoint, Failure> {
-    Ok(fetch::open_streamed(&streaming(dir, network, pull), watch, interrupt::flag())?)
+    let streaming = streaming(dir, network, pull, patience(dir, network)?);
+    Ok(fetch::open_streamed(&streaming, watch, interrupt::flag())?)
 }
 
 /// As [`open_dir`], to list everything that is wrong.
@@ -53,37 +56,63 @@ pub(crate) fn inspect_dir(dir: &Path) -> Result<Inspection, FetchError> {
     match fetch::is_streamed(dir) {
         true => {
             let network = Network::unused();
-            let streaming = streaming(dir, &network, Pull::DEMANDS);
-            fetch::inspect_streamed(&streaming, Arc::new(Notices::default()))
+            let streaming = streaming(dir, &network, Pull::DEMANDS, Duration::ZERO);
+            fetch::inspect_streamed(&streaming, Arc::new(Notices::new(Duration::ZERO)))
         }
         false => Ok(deltafin_store::inspect_dir(dir)),
     }
 }
 
-fn streaming<'n>(dir: &'n Path, network: &'n Network, pull: Pull) -> Streaming<'n> {
+/// How long to wait for a source: as was said, or as setup was told, or as usual.
+fn patience(dir: &Path, network: &Network) -> Result<Duration, Failure> {
+    match network.patience {
+        Some(patience) => Ok(patience),
+        None => {
+            let kept = Kept::read(dir)?.patience;
+            Ok(kept.map_or(PATIENCE, |seconds| Duration::from_secs(seconds.into())))
+        }
+    }
+}
+
+fn streaming<'n>(
+    dir: &'n Path,
+    network: &'n Network,
+    pull: Pull,
+    give_up: Duration,
+) -> Streaming<'n> {
     Streaming {
         dir,
         endpoint: network.endpoint.as_deref(),
         jobs: pull.jobs,
         bytes_per_second: pull.bytes_per_second,
-        patience: Patience { give_up: network.patience, attempts: 4, ..Patience::default() },
+        patience: Patience { give_up, attempts: 4, ..Patience::default() },
     }
 }
 
 /// Says when a source gives nothing, and when it does again.
-#[derive(Default)]
-struct Notices(Mutex<Option<Instant>>);
+struct Notices {
+    said: Mutex<Option<Instant>>,
+    /// How long it is asked.
+    patience: Duration,
+}
+
+impl Notices {
+    fn new(patience: Duration) -> Notices {
+        Notices { said: Mutex::new(None), patience }
+    }
+}
 
 impl Watch for Notices {
     fn event(&self, event: Event<'_>) {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Waiting { name, why, .. } if said.is_none_or(|last| last.elapsed() >= PAUSE) => {
                 *said = Some(Instant::now());
                 terminal::say(&format!(
-                    "waiting for experts: {}: {}; asked again until it comes",
+                    "waiting for experts: {}: {}; asked again, given up after {} s (--patience)",
                     one_line(name),
-                    one_line(why)
+                    one_line(why),
+                    self.patience.as_secs()
                 ));
             }
             Event::Received { .. } => *said = None,

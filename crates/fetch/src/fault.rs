@@ -2,12 +2,24 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 use http::StatusCode;
 use thiserror::Error;
 
 use crate::line::Kind;
+
+/// Whether something is likely to pass, if it did not after a few tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hope {
+    /// It is: sources and networks have bad times.
+    Good,
+    /// It is where the source gave something before, for then it is there, and it is the network that went away.
+    WhereKnown,
+    /// It is not.
+    Slight,
+}
 
 /// One request that did not bring what it asked for.
 #[derive(Debug)]
@@ -20,6 +32,8 @@ pub(crate) enum Fault {
         after: Option<Duration>,
         /// Whether fewer requests at once would help.
         crowded: bool,
+        /// Whether it is likely to pass.
+        hope: Hope,
     },
     /// The file is not the one that was begun.
     Changed(String),
@@ -30,7 +44,11 @@ pub(crate) enum Fault {
 impl Fault {
     /// Something that may pass.
     pub(crate) fn passing(why: impl Into<String>) -> Fault {
-        Fault::Passing { why: why.into(), after: None, crowded: false }
+        Fault::hoped(why, Hope::Good)
+    }
+
+    fn hoped(why: impl Into<String>, hope: Hope) -> Fault {
+        Fault::Passing { why: why.into(), after: None, crowded: false, hope }
     }
 
     /// Whether an error says that there is no such file.
@@ -54,8 +72,51 @@ impl Fault {
                 "the server's certificate is not accepted ({words}); if your network has its own authority, name its file in SSL_CERT_FILE"
             ));
         }
-        Fault::passing(words)
+        // As the client says it of servers that speak plain HTTP, and of buckets.
+        if words.contains("Range request not supported") || words.contains("non-partial response") {
+            let words =
+                "it sends whole files where ranges of them are asked for; another source is needed";
+            return Fault::hoped(words, Hope::Slight);
+        }
+        match where_nobody_is(error, &words) {
+            Some(remedy) => Fault::hoped(format!("{words}; {remedy}"), Hope::WhereKnown),
+            None => Fault::passing(words),
+        }
     }
+}
+
+/// What to look at where an error says that there is no such server, or none that talks as it should.
+fn where_nobody_is(error: &(dyn Error + 'static), words: &str) -> Option<&'static str> {
+    // What the C libraries of Linux and macOS say of a name that is not known, rather than not answered for.
+    const UNKNOWN: [&str; 4] = [
+        "Name or service not known",
+        "No address associated with hostname",
+        "nodename nor servname provided",
+        "Name does not resolve",
+    ];
+    if UNKNOWN.iter().any(|unknown| words.contains(unknown)) {
+        return Some("check the address and the network");
+    }
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(remedy) = error.downcast_ref().and_then(where_nobody_talks) {
+            return Some(remedy);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// The same of an error of the system, and of those that it wraps: they are not among its causes.
+fn where_nobody_talks(error: &io::Error) -> Option<&'static str> {
+    if error.kind() == io::ErrorKind::ConnectionRefused {
+        return Some("check the address, the network and HTTPS_PROXY");
+    }
+    let inner = error.get_ref()?;
+    if inner.is::<rustls::Error>() {
+        return Some("check the address: no safe connection can be made there");
+    }
+    inner.downcast_ref().and_then(where_nobody_talks)
 }
 
 /// The refusal that caused an error, if one did.
@@ -107,8 +168,49 @@ impl Refusal {
                 Fault::Lasting(format!("{why}; {remedy}"))
             }
             409 if self.by_origin => Fault::Changed("the source gives another revision".to_owned()),
-            429 | 503 => Fault::Passing { why, after: self.after, crowded: true },
-            _ => Fault::Passing { why, after: self.after, crowded: false },
+            // Where a link led that the origin makes anew for each of them.
+            401 | 403 | 404 | 410 | 451 => Fault::hoped(why, Hope::Slight),
+            status => {
+                let crowded = matches!(status, 429 | 503);
+                Fault::Passing { why, after: self.after, crowded, hope: Hope::Good }
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Error)]
+    #[error("sending: {0}")]
+    struct Sending(#[source] io::Error);
+
+    fn hope(error: io::Error) -> Option<Hope> {
+        match Fault::of(&Sending(error)) {
+            Fault::Passing { hope, .. } => Some(hope),
+            Fault::Changed(_) | Fault::Lasting(_) => None,
+        }
+    }
+
+    #[test]
+    fn what_a_network_says_is_told_apart_by_whether_it_passes() {
+        let lookup = |words: &str| {
+            hope(io::Error::other(format!("failed to lookup address information: {words}")))
+        };
+        assert_eq!(lookup("Name or service not known"), Some(Hope::WhereKnown));
+        let on_macos = "nodename nor servname provided, or not known";
+        assert_eq!(lookup(on_macos), Some(Hope::WhereKnown));
+        assert_eq!(lookup("Temporary failure in name resolution"), Some(Hope::Good));
+        assert_eq!(hope(io::ErrorKind::ConnectionRefused.into()), Some(Hope::WhereKnown));
+        for passes in [io::ErrorKind::ConnectionReset, io::ErrorKind::NetworkUnreachable] {
+            assert_eq!(hope(passes.into()), Some(Hope::Good), "{passes}");
+        }
+        assert_eq!(
+            hope(io::Error::other(rustls::Error::HandshakeNotComplete)),
+            Some(Hope::WhereKnown)
+        );
+        let unsigned = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        assert_eq!(hope(io::Error::other(unsigned)), None, "nobody waits for that");
     }
 }

@@ -27,7 +27,7 @@ const REDIRECTS_MAX: usize = 5;
 /// No page of a listing is longer.
 const PAGE_BYTES_MAX: usize = 64 << 20;
 /// Of establishing a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What kind of server is asked: what redirects mean, and what helps against a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,20 @@ pub struct Patience {
     pub attempts: u32,
     /// … and at least so long without a byte.
     pub give_up: Duration,
+    /// So many failures in a row end it at once that are not likely to pass.
+    pub hopeless: u32,
+}
+
+impl Patience {
+    /// For somebody who waits for an answer and has nothing to lose: two tries.
+    pub fn short() -> Patience {
+        Patience {
+            stall: Duration::from_secs(8),
+            attempts: 2,
+            give_up: Duration::ZERO,
+            ..Patience::default()
+        }
+    }
 }
 
 impl Default for Patience {
@@ -26,6 +40,7 @@ impl Default for Patience {
             most: Duration::from_secs(30),
             attempts: 8,
             give_up: Duration::from_secs(600),
+            hopeless: 6,
         }
     }
 }
@@ -34,13 +49,15 @@ impl Default for Patience {
 #[derive(Debug)]
 pub(crate) struct Silence {
     failures: u32,
+    /// Those at the end that are not likely to pass.
+    hopeless: u32,
     since: Instant,
 }
 
 impl Silence {
     /// None so far.
     pub(crate) fn new() -> Silence {
-        Silence { failures: 0, since: Instant::now() }
+        Silence { failures: 0, hopeless: 0, since: Instant::now() }
     }
 
     /// Something came.
@@ -54,10 +71,14 @@ impl Silence {
         &mut self,
         patience: &Patience,
         asked: Option<Duration>,
+        is_hopeless: bool,
     ) -> Option<Duration> {
         const BELIEVED: Duration = Duration::from_secs(900);
         self.failures += 1;
-        if self.failures >= patience.attempts && self.since.elapsed() >= patience.give_up {
+        self.hopeless = if is_hopeless { self.hopeless + 1 } else { 0 };
+        let is_over =
+            self.failures >= patience.attempts && self.since.elapsed() >= patience.give_up;
+        if is_over || self.hopeless >= patience.hopeless {
             return None;
         }
         let doublings = (self.failures - 1).min(16);
@@ -81,7 +102,7 @@ mod tests {
     fn pauses_grow_to_a_bound_and_end() {
         let patience = Patience { attempts: 12, give_up: Duration::ZERO, ..Patience::default() };
         let mut silence = Silence::new();
-        let pauses: Vec<_> = std::iter::from_fn(|| silence.wait(&patience, None)).collect();
+        let pauses: Vec<_> = std::iter::from_fn(|| silence.wait(&patience, None, false)).collect();
         assert_eq!(pauses.len(), 11);
         for (failure, pause) in pauses.iter().enumerate() {
             let whole = patience.first.saturating_mul(1 << failure).min(patience.most);
@@ -92,9 +113,9 @@ mod tests {
     #[test]
     fn a_server_that_says_how_long_is_believed() {
         let patience = Patience::default();
-        let wait = Silence::new().wait(&patience, Some(Duration::from_secs(7))).unwrap();
+        let wait = Silence::new().wait(&patience, Some(Duration::from_secs(7)), false).unwrap();
         assert!(wait >= Duration::from_secs(7) && wait < Duration::from_secs(8), "{wait:?}");
-        let wait = Silence::new().wait(&patience, Some(Duration::MAX)).unwrap();
+        let wait = Silence::new().wait(&patience, Some(Duration::MAX), false).unwrap();
         assert!(wait < Duration::from_secs(1000), "{wait:?}");
     }
 
@@ -102,9 +123,23 @@ mod tests {
     fn a_byte_begins_the_count_anew() {
         let patience = Patience { attempts: 2, give_up: Duration::ZERO, ..Patience::default() };
         let mut silence = Silence::new();
-        assert!(silence.wait(&patience, None).is_some());
+        assert!(silence.wait(&patience, None, false).is_some());
         silence.broken();
-        assert!(silence.wait(&patience, None).is_some());
-        assert!(silence.wait(&patience, None).is_none());
+        assert!(silence.wait(&patience, None, false).is_some());
+        assert!(silence.wait(&patience, None, false).is_none());
+    }
+
+    #[test]
+    fn what_is_not_likely_to_pass_is_believed_after_a_few_in_a_row() {
+        let patience = Patience::default();
+        let mut silence = Silence::new();
+        let tries = |silence: &mut Silence| {
+            std::iter::from_fn(|| silence.wait(&patience, None, true)).count() as u32
+        };
+        assert_eq!(tries(&mut silence), patience.hopeless - 1);
+        let mut silence = Silence::new();
+        assert!(silence.wait(&patience, None, true).is_some());
+        assert!(silence.wait(&patience, None, false).is_some());
+        assert_eq!(tries(&mut silence), patience.hopeless - 1, "others between them begin it anew");
     }
 }

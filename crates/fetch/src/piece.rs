@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use tokio::time::{sleep, timeout};
 
 use crate::cut::Piece;
-use crate::fault::Fault;
+use crate::fault::{Fault, Hope};
 use crate::lanes::{Lanes, Pace};
 use crate::listing::RemoteFile;
 use crate::map::Digest;
@@ -77,7 +77,7 @@ pub(crate) async fn fetch(
             silence.broken();
             others = traffic.received.load(Ordering::Relaxed);
         }
-        let (why, after, crowded) = match result {
+        let (why, after, crowded, hope) = match result {
             Ok(()) => {
                 traffic.lanes.went_well();
                 return Ok(*arrived.hasher.finalize().as_bytes());
@@ -85,9 +85,16 @@ pub(crate) async fn fetch(
             Err(Attempt::Disk(error)) => return Err(Broken::Disk(error)),
             Err(Attempt::Fault(Fault::Changed(why))) => return Err(Broken::Changed(why)),
             Err(Attempt::Fault(Fault::Lasting(why))) => return Err(Broken::Lasting(why)),
-            Err(Attempt::Fault(Fault::Passing { why, after, crowded })) => (why, after, crowded),
+            Err(Attempt::Fault(Fault::Passing { why, after, crowded, hope })) => {
+                (why, after, crowded, hope)
+            }
         };
-        let Some(wait) = silence.wait(&traffic.patience, after) else {
+        let is_hopeless = match hope {
+            Hope::Good => false,
+            Hope::WhereKnown => traffic.received.load(Ordering::Relaxed) == 0,
+            Hope::Slight => true,
+        };
+        let Some(wait) = silence.wait(&traffic.patience, after, is_hopeless) else {
             if traffic.received.load(Ordering::Relaxed) == others {
                 traffic.given_up.store(true, Ordering::Relaxed);
             }

@@ -11,7 +11,7 @@ use object_store::{GetOptions, GetRange, ObjectStore, RetryConfig};
 use reqwest::Url;
 use tokio::time::{sleep, timeout};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Hope};
 use crate::hub::{self, Repository};
 use crate::line::{self, Kind, Line};
 use crate::listing::{Listing, RemoteFile};
@@ -109,8 +109,10 @@ pub(crate) async fn asking<T, F: Future<Output = Result<T, Fault>>>(
             Err(_) => Fault::passing("no answer comes"),
         };
         let wait = match &fault {
-            Fault::Passing { after, .. } => silence.wait(manner.patience, *after),
-            Fault::Changed(_) => silence.wait(manner.patience, None),
+            Fault::Passing { after, hope, .. } => {
+                silence.wait(manner.patience, *after, *hope != Hope::Good)
+            }
+            Fault::Changed(_) => silence.wait(manner.patience, None, false),
             Fault::Lasting(_) => None,
         };
         let why = fault.to_string();

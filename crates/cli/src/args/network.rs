@@ -10,15 +10,10 @@ pub(super) const JOBS_MOST: usize = 256;
 /// The flags.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NetworkArgs {
-    /// Seconds to wait for a source that gives nothing, where experts come over the network
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value = "300",
-        env = "DELTAFIN_PATIENCE",
-        hide_env_values = true
-    )]
-    patience: u32,
+    /// Seconds to wait for a source that gives nothing, where experts come over the network [default: what
+    /// 'setup' was given, or else 300]
+    #[arg(long, value_name = "SECONDS", env = "DELTAFIN_PATIENCE", hide_env_values = true)]
+    patience: Option<u32>,
 
     /// Address of the hub that experts come from
     #[arg(long, value_name = "URL", env = "HF_ENDPOINT", hide_env_values = true)]
@@ -28,8 +23,8 @@ pub(crate) struct NetworkArgs {
 /// How to ask for what is not here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Network {
-    /// How long to wait for a source that gives nothing.
-    pub(crate) patience: Duration,
+    /// How long to wait for a source that gives nothing; what the folder was set up with if that was not said.
+    pub(crate) patience: Option<Duration>,
     /// The hub's address, if not the usual one.
     pub(crate) endpoint: Option<String>,
 }
@@ -37,14 +32,14 @@ pub(crate) struct Network {
 impl Network {
     /// For commands that read nothing but what is here.
     pub(crate) fn unused() -> Network {
-        Network { patience: Duration::ZERO, endpoint: None }
+        Network { patience: Some(Duration::ZERO), endpoint: None }
     }
 }
 
 impl NetworkArgs {
     /// What was asked for.
     pub(super) fn meaning(&self) -> Network {
-        let patience = Duration::from_secs(self.patience.into());
+        let patience = self.patience.map(|seconds| Duration::from_secs(seconds.into()));
         Network { patience, endpoint: self.endpoint.clone() }
     }
 }

@@ -1,7 +1,6 @@
 //! `setup`: a checkpoint, from where it is to where it runs.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use deltafin_fetch::{Source, Wanted};
@@ -67,9 +66,11 @@ pub(crate) struct SetupArgs {
     #[arg(long, value_name = "RATE")]
     limit_rate: Option<Positive>,
 
-    /// Seconds to go on asking a source that gives nothing
-    #[arg(long, value_name = "SECONDS", default_value = "600")]
-    patience: u32,
+    /// Seconds to go on asking a source that gives nothing; kept for when the model runs
+    ///
+    /// Without it: 600 here, 300 when the model runs, and two tries for --dry-run.
+    #[arg(long, value_name = "SECONDS")]
+    patience: Option<u32>,
 
     /// Address of the hub
     #[arg(long, value_name = "URL", env = "HF_ENDPOINT", hide_env_values = true)]
@@ -95,8 +96,8 @@ pub(crate) struct Setup {
     pub(crate) jobs: usize,
     /// Bytes a second, if they are bounded.
     pub(crate) bytes_per_second: Option<u64>,
-    /// How long to ask a source that gives nothing.
-    pub(crate) patience: Duration,
+    /// Seconds to ask a source that gives nothing, if that was said.
+    pub(crate) patience: Option<u32>,
     /// The hub's address, if not the usual one.
     pub(crate) endpoint: Option<String>,
     /// Whether for machines.
@@ -126,7 +127,7 @@ impl SetupArgs {
             is_dry_run: self.dry_run,
             jobs: self.jobs.0.get(),
             bytes_per_second: self.limit_rate.map(|rate| rate.0.get() as u64),
-            patience: Duration::from_secs(self.patience.into()),
+            patience: self.patience,
             endpoint: self.endpoint,
             json: self.json,
         })

@@ -5,10 +5,10 @@ mod progress;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use deltafin_fetch::{
-    self as fetch, FetchError, Installed, Order, Outlook, Patience, Prospect, Source, Wanted,
+    self as fetch, FetchError, Installed, Kept, Order, Outlook, Patience, Prospect, Source, Wanted,
 };
 use deltafin_store::Checkpoint;
 use serde_json::json;
@@ -40,7 +40,7 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
         jobs: asked.jobs,
         bytes_per_second: asked.bytes_per_second,
         wanted: asked.wanted.clone(),
-        patience: Patience { give_up: asked.patience, ..Patience::default() },
+        patience: patience(asked),
     };
     let (began, progress) = (Instant::now(), Arc::new(Progress::new(asked.json)));
     if !asked.json {
@@ -49,11 +49,13 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
     if asked.is_dry_run {
         let outlook = fetch::list(&order, progress.clone(), stop);
         progress.end();
-        return report_outlook(asked, &dir, &outlook.map_err(told)?);
+        return report_outlook(asked, &dir, &outlook.map_err(told_of_outlook)?);
     }
     let installed = fetch::install(&order, progress.clone(), stop);
     progress.end();
+    let kept = keep(asked, &dir);
     let installed = installed.map_err(told)?;
+    kept?;
     interrupts.end();
     if let Wanted::Layers(_) = installed.extent {
         return report_partial(asked, &dir, &installed);
@@ -61,6 +63,39 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
     let checkpoint = streamed::open_dir(&dir, &Network::unused())?;
     let took = began.elapsed().as_secs_f64();
     report(asked, &checkpoint, &remembered(&dir)?, &words(&installed, took), installed.received)
+}
+
+/// How long the source is asked: who only looks has nothing that a lost network could cost.
+fn patience(asked: &Setup) -> Patience {
+    match (asked.patience, asked.is_dry_run) {
+        (Some(seconds), _) => {
+            let give_up = Duration::from_secs(seconds.into());
+            Patience { give_up, ..Patience::default() }
+        }
+        (None, true) => Patience::short(),
+        (None, false) => Patience::default(),
+    }
+}
+
+/// Keeps what was said that counts when the model runs. Also of a setup that did not finish: whoever goes on with
+/// it need not say it again.
+fn keep(asked: &Setup, dir: &Path) -> Result<(), Failure> {
+    match asked.patience {
+        Some(seconds) if fetch::is_installed(dir) => {
+            Ok(Kept { patience: Some(seconds) }.write(dir)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn told_of_outlook(error: FetchError) -> Failure {
+    match error {
+        FetchError::Interrupted => {
+            terminal::say("interrupted; nothing was fetched");
+            Failure::Interrupted
+        }
+        error => error.into(),
+    }
 }
 
 fn told(error: FetchError) -> Failure {

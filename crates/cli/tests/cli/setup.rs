@@ -328,3 +328,36 @@ fn misuse_is_named() {
     let line = deltafin(&["setup", "--model", "demo"]).usage();
     assert!(line.contains("takes a folder"), "{line}");
 }
+
+#[test]
+fn without_a_network_a_dry_run_says_so() {
+    let place = Place::new(Missteps::none());
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let nobody = format!("http://{}", listener.local_addr().expect("an address"));
+    drop(listener);
+    let ran = place.setup(&["--dry-run", "--endpoint", &nobody]);
+    assert_eq!((ran.code, &*ran.out), (Some(1), ""), "{ran:?}");
+    let line = ran.err.lines().last().unwrap_or_default();
+    assert!(line.contains("refused") && line.contains("check the address"), "{line}");
+    assert_eq!(fs::read_dir(place.home.path()).expect("a folder").count(), 0);
+}
+
+#[test]
+fn an_interrupted_dry_run_has_kept_nothing() {
+    use std::io::{BufRead as _, BufReader};
+    let place = Place::new(Missteps::none());
+    // Takes connections and never answers.
+    let silent = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let endpoint = format!("http://{}", silent.local_addr().expect("an address"));
+    let source = format!("hf:{REPOSITORY}");
+    let args = ["setup", "--dry-run", "--source", &source, "--endpoint", &endpoint];
+    let mut child = spawn(&mut place.command(&args));
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    assert!(lines.any(|line| line.expect("text").contains("asking")));
+    let _connection = silent.accept().expect("it asks");
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+    let said: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(child.wait().expect("ends").code(), Some(130), "{said:?}");
+    assert_eq!(said, ["deltafin: interrupted; nothing was fetched"]);
+}

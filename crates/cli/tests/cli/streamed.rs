@@ -89,10 +89,13 @@ fn a_lost_network_ends_the_reply_with_what_was_said() {
     let said = place.run(&short);
     assert_eq!(said.code, Some(0), "{said:?}");
     place.hub.misstep(Missteps::of(&[Misstep::Unavailable], u64::MAX));
-    let lost = run(&place, &dir, &["--patience", "0"]);
+    // What setup is told holds for the runs after it.
+    place.setup(&["--stream", "--patience", "0", "--model", text(&dir)]).ok();
+    let lost = run(&place, &dir, &[]);
     assert_eq!(lost.code, Some(1), "{lost:?}");
     assert!(lost.out.starts_with(said.out.trim_end()), "{lost:?}");
     assert!(lost.err.contains("waiting for experts: model-000"), "{lost:?}");
+    assert!(lost.err.contains("given up after 0 s (--patience)"), "{lost:?}");
     let line = lost.err.lines().last().unwrap_or_default();
     assert!(line.contains("503") && line.contains("layer") && line.contains("expert"), "{line}");
     place.hub.misstep(Missteps::none());

@@ -4,6 +4,7 @@
 mod ahead;
 mod faults;
 mod full;
+mod hopeless;
 mod random;
 mod resume;
 mod sources;

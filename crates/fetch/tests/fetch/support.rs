@@ -18,6 +18,7 @@ pub(crate) const IMPATIENT: Patience = Patience {
     most: Duration::from_millis(4),
     attempts: 60,
     give_up: Duration::ZERO,
+    hopeless: 60,
 };
 
 /// As [`IMPATIENT`], for sources that are to be given up.

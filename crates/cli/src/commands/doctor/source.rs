@@ -17,6 +17,7 @@ const PATIENCE: Patience = Patience {
     most: Duration::ZERO,
     attempts: 1,
     give_up: Duration::ZERO,
+    hopeless: 1,
 };
 /// Signatures and links of object stores are refused at some minutes' difference.
 const CLOCKS_APART: i64 = 300;

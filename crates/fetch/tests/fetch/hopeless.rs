@@ -1,0 +1,82 @@
+//! What no patience helps against.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use deltafin_fetch::{Event, FetchError, Installed, Order, Patience, Wanted, install};
+use deltafin_testkit::hub::{Misstep, Missteps};
+
+use crate::support::{IMPATIENT, assert_nothing_wrong, hub, run, source};
+
+const SHARD: &str = "model-00002-of-000012.safetensors";
+
+/// An hour for whatever may pass.
+const PATIENT: Patience =
+    Patience { attempts: 60, give_up: Duration::from_secs(3600), hopeless: 5, ..IMPATIENT };
+
+/// Installs from an endpoint; says how it ended, and how often something was waited for.
+fn from(endpoint: &str) -> (Result<Installed, FetchError>, u64) {
+    let (source, dir) = (source(), tempfile::tempdir().unwrap());
+    let order = Order {
+        source: &source,
+        dir: dir.path(),
+        endpoint: Some(endpoint),
+        jobs: 4,
+        bytes_per_second: None,
+        wanted: Wanted::All,
+        patience: PATIENT,
+    };
+    let waits = Arc::new(AtomicU64::new(0));
+    let counting = waits.clone();
+    let watch = move |event: Event<'_>| {
+        if let Event::Waiting { .. } = event {
+            counting.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let ended = install(&order, Arc::new(watch), &AtomicBool::new(false));
+    (ended, waits.load(Ordering::SeqCst))
+}
+
+#[test]
+fn where_nobody_listens_nobody_is_waited_for() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let nobody = listener.local_addr().unwrap();
+    drop(listener);
+    let (ended, waits) = from(&format!("http://{nobody}"));
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("refused") && error.contains("check the address"), "{error}");
+    assert_eq!(waits, u64::from(PATIENT.hopeless) - 1);
+}
+
+#[test]
+fn nor_is_who_does_not_talk_in_safety() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let in_the_clear = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for connection in listener.incoming().map_while(Result::ok) {
+            let _ = (&connection).write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            let _ = (&connection).read(&mut [0; 1024]);
+        }
+    });
+    let (ended, waits) = from(&format!("https://{in_the_clear}"));
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("no safe connection"), "{error}");
+    assert_eq!(waits, u64::from(PATIENT.hopeless) - 1);
+}
+
+#[test]
+fn a_source_without_ranges_and_a_link_that_is_never_good_are_given_up() {
+    for (kind, words) in [(Misstep::WholeFile, "whole files"), (Misstep::Forbidden, "403")] {
+        let hub = hub(Missteps::of(&[kind], u64::MAX).only_for(SHARD));
+        let dir = tempfile::tempdir().unwrap();
+        let error = run(&hub, dir.path(), PATIENT).unwrap_err();
+        let line = error.to_string();
+        assert!(matches!(error, FetchError::Incomplete { .. }), "{kind:?}: {line}");
+        assert!(line.contains(SHARD) && line.contains(words), "{kind:?}: {line}");
+        assert_nothing_wrong(dir.path());
+    }
+}
