@@ -14,6 +14,7 @@ mod input;
 mod interrupt;
 mod learned;
 mod load;
+mod logins;
 mod model_choice;
 mod moved;
 mod new_file;

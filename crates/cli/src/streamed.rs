@@ -10,6 +10,7 @@ use deltafin_store::{Checkpoint, Inspection};
 use crate::args::Network;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::logins;
 use crate::terminal::{self, one_line};
 
 /// How long a source is waited for that gives nothing.
@@ -47,7 +48,9 @@ pub(crate) fn open_to_pull(
     pull: Pull,
     watch: Arc<dyn Watch>,
 ) -> Result<Checkpoint, Failure> {
+    let source = fetch::installed_from(dir).map(logins::with_login);
     let streaming = streaming(dir, network, pull, patience(dir, network)?);
+    let streaming = Streaming { source: source.as_ref(), ..streaming };
     Ok(fetch::open_streamed(&streaming, watch, interrupt::flag())?)
 }
 
@@ -82,6 +85,7 @@ fn streaming<'n>(
 ) -> Streaming<'n> {
     Streaming {
         dir,
+        source: None,
         endpoint: network.endpoint.as_deref(),
         jobs: pull.jobs,
         bytes_per_second: pull.bytes_per_second,

@@ -20,6 +20,7 @@ use reqwest::redirect::Policy;
 
 use crate::FetchError;
 use crate::fault::{Fault, Refusal};
+use crate::login;
 use crate::secrecy::{is_possible, secure};
 
 /// More would be a circle.
@@ -45,7 +46,9 @@ impl Kind {
     pub(crate) fn when_refused(self) -> &'static str {
         match self {
             Kind::Hub => "if it asks for an account, put its token in HF_TOKEN",
-            Kind::Web => "files are read without an account",
+            Kind::Web => {
+                "a name and a password go before the host: https://NAME:PASSWORD@HOST/PATH/"
+            }
             Kind::Bucket => {
                 "put a key that may list and read the bucket in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             }
@@ -85,7 +88,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Line {
-    /// A line to the server of `origin`, with the token that is for it.
+    /// A line to the server of `origin`, with the token, or the name and password, that are for it.
     pub(crate) fn new(origin: &Url, token: Option<&str>, kind: Kind) -> Result<Line, FetchError> {
         let fault = |why: String| FetchError::Source { what: host(origin), why };
         secure(origin)?;
@@ -97,11 +100,7 @@ impl Line {
             .connect_timeout(CONNECT_TIMEOUT)
             .build()
             .map_err(|error| fault(error.to_string()))?;
-        let token = token.map(|token| {
-            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.trim()))?;
-            value.set_sensitive(true);
-            Ok::<_, http::header::InvalidHeaderValue>(value)
-        });
+        let token = token.map(login::of_token).or_else(|| login::of_url(origin));
         let token = token.transpose().map_err(|_| {
             fault("the token has characters that no token has; check HF_TOKEN".to_owned())
         })?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use deltafin_checkpoint::{Header, header_extent};
 
 use crate::cut::{self, LENGTH_BYTES, Owner, Piece};
-use crate::folder;
+use crate::folder::{self, Kind};
 use crate::listing::RemoteFile;
 use crate::map::{Known, Map};
 use crate::remote::{Manner, Remote, asking};
@@ -26,6 +26,17 @@ pub struct Prospect {
     pub here: u64,
     /// Bytes of it that are wanted and not here.
     pub missing: u64,
+}
+
+/// How far an installation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Bytes that are wanted and here.
+    pub here: u64,
+    /// Bytes that are wanted and not here.
+    pub missing: u64,
+    /// Whether experts are to come later, and are counted in neither.
+    pub is_streamed: bool,
 }
 
 /// Where a file is in a folder, finished or not.
@@ -69,6 +80,23 @@ pub(crate) fn look(dir: &Path, file: &RemoteFile, wanted: &Wanted) -> Option<Pro
     let pieces = pieces_here(dir, file, &known)?;
     let pieces = pieces.into_iter().filter(|piece| wanted.includes(piece));
     Some(Prospect::of_pieces(file.clone(), pieces, &known))
+}
+
+/// How much of an unfinished installation is here and how much is to come, by what the folder alone says; nothing
+/// where nothing is being installed, or headers that say what is wanted are not here yet.
+pub fn standing(dir: &Path) -> Option<Standing> {
+    let wanted = match folder::state(dir)?.0 {
+        Kind::Full => Wanted::All,
+        Kind::Stream => Wanted::Spine,
+    };
+    let files = folder::record(dir).ok().flatten()?.listing.files;
+    let looks: Option<Vec<_>> = files.iter().map(|file| look(dir, file, &wanted)).collect();
+    let sum = |part: fn(&Prospect) -> u64| looks.as_ref().map(|all| all.iter().map(part).sum());
+    Some(Standing {
+        here: sum(|prospect| prospect.here)?,
+        missing: sum(|prospect| prospect.missing)?,
+        is_streamed: wanted == Wanted::Spine,
+    })
 }
 
 /// As [`look`], with the header from the source if need be.

@@ -16,6 +16,7 @@ use crate::hub::{self, Repository};
 use crate::line::{self, Kind, Line};
 use crate::listing::{Listing, RemoteFile};
 use crate::patience::Silence;
+use crate::source::without_login;
 use crate::{Event, FetchError, Patience, Source, Watch, bucket, mirror};
 
 /// A source that files are read from.
@@ -67,7 +68,7 @@ pub(crate) async fn reach(
         }
         Source::Web(url) => {
             let line = Line::new(url, None, Kind::Web)?;
-            let remote = Remote::web(url, line).map_err(told)?;
+            let remote = Remote::web(&without_login(url), line).map_err(told)?;
             let listing = match known {
                 Some(listing) => listing,
                 None => asking(source, manner, || mirror::listing(&remote, source)).await?,

@@ -9,7 +9,7 @@ use reqwest::Url;
 use crate::FetchError;
 
 /// A place that a checkpoint can be had from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Source {
     /// `hf:owner/name[@revision]`: a repository of a model hub.
     Hub {
@@ -18,7 +18,8 @@ pub enum Source {
         /// A branch, a tag or a commit.
         revision: String,
     },
-    /// `https://host/path/`: the files of a checkpoint side by side.
+    /// `https://host/path/`: the files of a checkpoint side by side. With `NAME:PASSWORD@` before the host
+    /// the server is told these; nothing shows or notes them.
     Web(Url),
     /// `s3://bucket/prefix/`: the same as objects of a store that speaks S3.
     Bucket(Url),
@@ -34,14 +35,21 @@ impl Source {
     pub fn released() -> Source {
         Source::Hub { repository: "moonshotai/Kimi-K3".to_owned(), revision: MAIN.to_owned() }
     }
+
+    /// The source with the name and password that its server is to be told, if it has such. Not to be shown.
+    pub fn with_login(&self) -> Option<String> {
+        match self {
+            Source::Web(url) if without_login(url) != *url => Some(url.to_string()),
+            _ => None,
+        }
+    }
 }
 
 impl FromStr for Source {
     type Err = FetchError;
 
     fn from_str(text: &str) -> Result<Source, FetchError> {
-        let refused =
-            |reason: &'static str| FetchError::Notation { given: text.to_owned(), reason };
+        let refused = |reason: &'static str| FetchError::Notation { given: shown(text), reason };
         if let Some(rest) = text.strip_prefix("hf:") {
             let (repository, revision) = rest.split_once('@').unwrap_or((rest, MAIN));
             let plain = |word: &str| {
@@ -82,6 +90,33 @@ impl FromStr for Source {
     }
 }
 
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({self})")
+    }
+}
+
+/// A URL without what its server alone is to know: a name may be a token, too.
+pub(crate) fn without_login(url: &Url) -> Url {
+    let mut url = url.clone();
+    // These fail where there is no host, and then there is no login.
+    let _ = url.set_password(None);
+    let _ = url.set_username("");
+    url
+}
+
+/// What was typed, as it may be shown.
+fn shown(text: &str) -> String {
+    match text.split_once("://") {
+        Some((scheme, rest)) => {
+            let host = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+            let begin = rest[..host].rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[begin..])
+        }
+        None => text.to_owned(),
+    }
+}
+
 /// The URL of a folder, with a slash at its end.
 fn folder(text: &str) -> Result<Url, &'static str> {
     let mut url = Url::parse(text).map_err(|_| "it is no URL")?;
@@ -102,12 +137,7 @@ impl fmt::Display for Source {
             }
             Source::Hub { repository, revision } => write!(f, "hf:{repository}@{revision}"),
             Source::Bucket(url) => url.fmt(f),
-            Source::Web(url) => {
-                // A password in it is for the server alone.
-                let mut url = url.clone();
-                let _ = url.set_password(None);
-                url.fmt(f)
-            }
+            Source::Web(url) => without_login(url).fmt(f),
             Source::Folder(path) => path.display().fmt(f),
         }
     }
@@ -134,7 +164,22 @@ mod tests {
         assert_eq!("hf:a/b@main".parse::<Source>().unwrap().to_string(), "hf:a/b");
         assert_eq!("s3://b".parse::<Source>().unwrap().to_string(), "s3://b/");
         assert_eq!("http://h/x".parse::<Source>().unwrap().to_string(), "http://h/x/");
-        assert_eq!("https://u:p@h/x/".parse::<Source>().unwrap().to_string(), "https://u@h/x/");
+        for login in ["u:p", "token", ":p"] {
+            let source: Source = format!("https://{login}@h/x/").parse().unwrap();
+            assert_eq!(source.to_string(), "https://h/x/");
+            assert_eq!(source.with_login(), Some(format!("https://{login}@h/x/")));
+            let shown = format!("{source:?} {source}");
+            assert!(!shown.contains(login), "{shown}");
+        }
+        assert_eq!("https://h/x/".parse::<Source>().unwrap().with_login(), None);
+    }
+
+    #[test]
+    fn a_refusal_shows_no_password() {
+        for text in ["https://u:p%40ss@h/?x", "https://u:p%40ss@h/#x", "ftp://u:p%40ss@h/a@b"] {
+            let error = text.parse::<Source>().unwrap_err().to_string();
+            assert!(!error.contains("p%40ss") && error.contains("://h/"), "{error}");
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use clap::Args;
 
-use super::engine::ModelArg;
-use crate::built_in;
+use super::model::{Looked, ModelArgs};
+use super::network::HubArgs;
+use super::{Given, Usage};
 
 /// Say what is wrong with this machine, a model and the way to its source, and what helps
 ///
@@ -12,14 +13,8 @@ use crate::built_in;
 /// written and removed to see whether a folder takes one. Exits with 1 where something does not work.
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
-    #[arg(
-        long,
-        value_name = built_in::VALUE_NAME,
-        help = built_in::HELP,
-        env = "DELTAFIN_MODEL",
-        hide_env_values = true
-    )]
-    model: Option<ModelArg>,
+    #[command(flatten)]
+    model: ModelArgs,
 
     /// Leave out the drive's speed, which takes a second or two
     #[arg(long)]
@@ -29,9 +24,8 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     offline: bool,
 
-    /// Address of the hub
-    #[arg(long, value_name = "URL", env = "HF_ENDPOINT", hide_env_values = true)]
-    endpoint: Option<String>,
+    #[command(flatten)]
+    hub: HubArgs,
 
     /// Print one JSON object
     #[arg(long)]
@@ -42,7 +36,7 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug)]
 pub(crate) struct Doctor {
     /// Which model.
-    pub(crate) model: Option<ModelArg>,
+    pub(crate) model: Looked,
     /// Whether the drive's speed is left out.
     pub(crate) is_quick: bool,
     /// Whether the source is not asked.
@@ -54,13 +48,13 @@ pub(crate) struct Doctor {
 }
 
 impl DoctorArgs {
-    pub(super) fn meaning(self) -> Doctor {
-        Doctor {
-            model: self.model,
+    pub(super) fn meaning(self, given: Given) -> Result<Doctor, Usage> {
+        Ok(Doctor {
+            model: self.model.meaning(given)?,
             is_quick: self.quick,
             is_offline: self.offline,
-            endpoint: self.endpoint,
+            endpoint: self.hub.endpoint,
             json: self.json,
-        }
+        })
     }
 }

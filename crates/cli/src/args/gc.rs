@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::engine::ModelArg;
-use crate::built_in;
+use super::model::{Looked, ModelArgs};
+use super::{Given, Usage};
 
 const DAY: u64 = 24 * 3600;
 
@@ -18,14 +18,8 @@ const DAY: u64 = 24 * 3600;
 /// what can be gone on with is only removed with --partial.
 #[derive(Args, Debug)]
 pub(crate) struct GcArgs {
-    #[arg(
-        long,
-        value_name = built_in::VALUE_NAME,
-        help = built_in::HELP,
-        env = "DELTAFIN_MODEL",
-        hide_env_values = true
-    )]
-    model: Option<ModelArg>,
+    #[command(flatten)]
+    model: ModelArgs,
 
     /// Remove what is of no use, and what is old
     #[arg(long)]
@@ -52,7 +46,7 @@ pub(crate) struct GcArgs {
 #[derive(Debug)]
 pub(crate) struct Gc {
     /// In which model's folder.
-    pub(crate) model: Option<ModelArg>,
+    pub(crate) model: Looked,
     /// Whether it is removed.
     pub(crate) removes: bool,
     /// Whether also what can be gone on with is.
@@ -66,14 +60,14 @@ pub(crate) struct Gc {
 }
 
 impl GcArgs {
-    pub(super) fn meaning(self) -> Gc {
-        Gc {
-            model: self.model,
+    pub(super) fn meaning(self, given: Given) -> Result<Gc, Usage> {
+        Ok(Gc {
+            model: self.model.meaning(given)?,
             removes: self.yes,
             removes_partial: self.partial,
             old: Duration::from_secs(DAY * u64::from(self.older_than)),
             snapshots: self.snapshot_dir,
             json: self.json,
-        }
+        })
     }
 }

@@ -218,8 +218,8 @@ impl Typed {
             Typed::Serve(args) => Command::Serve(Box::new(args.meaning()?)),
             Typed::Verify(args) => Command::Verify(args.meaning(given)?),
             Typed::Warm(args) => Command::Warm(Box::new(args.meaning(given)?)),
-            Typed::Doctor(args) => Command::Doctor(args.meaning()),
-            Typed::Gc(args) => Command::Gc(args.meaning()),
+            Typed::Doctor(args) => Command::Doctor(args.meaning(given)?),
+            Typed::Gc(args) => Command::Gc(args.meaning(given)?),
             Typed::Setup(args) => Command::Setup(Box::new(args.meaning()?)),
             Typed::Inspect(InspectArgs { model, json }) => {
                 Command::Inspect { model: model.meaning(given)?, json }

@@ -24,7 +24,7 @@ pub(crate) struct ModelArgs {
 }
 
 /// A model to look at.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Looked {
     /// Which one.
     pub(crate) model: Option<ModelArg>,

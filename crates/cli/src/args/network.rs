@@ -7,6 +7,14 @@ use clap::Args;
 /// More requests at once would be refused by every server.
 pub(super) const JOBS_MOST: usize = 256;
 
+/// Where the hub is.
+#[derive(Args, Clone, Debug)]
+pub(super) struct HubArgs {
+    /// Address of the hub
+    #[arg(long, value_name = "URL", env = "HF_ENDPOINT", hide_env_values = true)]
+    pub(super) endpoint: Option<String>,
+}
+
 /// The flags.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NetworkArgs {
@@ -15,9 +23,8 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "SECONDS", env = "DELTAFIN_PATIENCE", hide_env_values = true)]
     patience: Option<u32>,
 
-    /// Address of the hub that experts come from
-    #[arg(long, value_name = "URL", env = "HF_ENDPOINT", hide_env_values = true)]
-    endpoint: Option<String>,
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 /// How to ask for what is not here.
@@ -40,6 +47,6 @@ impl NetworkArgs {
     /// What was asked for.
     pub(super) fn meaning(&self) -> Network {
         let patience = self.patience.map(|seconds| Duration::from_secs(seconds.into()));
-        Network { patience, endpoint: self.endpoint.clone() }
+        Network { patience, endpoint: self.hub.endpoint.clone() }
     }
 }

@@ -8,7 +8,7 @@ use deltafin_fetch::{Source, Wanted};
 use super::Usage;
 use super::engine::ModelArg;
 use super::layers::Layers;
-use super::network::JOBS_MOST;
+use super::network::{HubArgs, JOBS_MOST};
 use super::size::{Bounded, Positive};
 
 const SOURCE_HELP: &str = "Where to get it from: hf:OWNER/NAME[@REVISION], https://HOST/PATH/, \
@@ -72,9 +72,8 @@ pub(crate) struct SetupArgs {
     #[arg(long, value_name = "SECONDS")]
     patience: Option<u32>,
 
-    /// Address of the hub
-    #[arg(long, value_name = "URL", env = "HF_ENDPOINT", hide_env_values = true)]
-    endpoint: Option<String>,
+    #[command(flatten)]
+    hub: HubArgs,
 
     /// Print events as lines of JSON
     #[arg(long)]
@@ -128,7 +127,7 @@ impl SetupArgs {
             jobs: self.jobs.0.get(),
             bytes_per_second: self.limit_rate.map(|rate| rate.0.get() as u64),
             patience: self.patience,
-            endpoint: self.endpoint,
+            endpoint: self.hub.endpoint,
             json: self.json,
         })
     }

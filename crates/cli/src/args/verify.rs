@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::model::{Looked, ModelArgs};
+use super::network::HubArgs;
 use super::{Given, Usage};
 
 /// Look for damage in a checkpoint, and mend it
@@ -29,9 +30,8 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "SECONDS", default_value = "600")]
     patience: u32,
 
-    /// Address of the hub
-    #[arg(long, value_name = "URL", env = "HF_ENDPOINT", hide_env_values = true)]
-    endpoint: Option<String>,
+    #[command(flatten)]
+    hub: HubArgs,
 
     /// Print one JSON object
     #[arg(long)]
@@ -62,7 +62,7 @@ impl VerifyArgs {
             is_deep: self.deep,
             repairs: self.repair,
             patience: Duration::from_secs(self.patience.into()),
-            endpoint: self.endpoint,
+            endpoint: self.hub.endpoint,
             json: self.json,
         })
     }

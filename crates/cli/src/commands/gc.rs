@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{Gc, Given};
+use crate::args::{Gc, Looked};
 use crate::failure::Failure;
 use crate::model_choice::{self, Model};
 use crate::stats::bytes;
@@ -56,9 +56,9 @@ impl Found {
 }
 
 /// Does it.
-pub(crate) fn gc(asked: &Gc, given: Given) -> Result<(), Failure> {
+pub(crate) fn gc(asked: &Gc) -> Result<(), Failure> {
     let mut found = user::look(asked);
-    let folder = match model_of(asked, given)? {
+    let folder = match model_of(&asked.model)? {
         Some(dir) => folder::look(&dir)?,
         None => folder::Look::default(),
     };
@@ -76,11 +76,11 @@ pub(crate) fn gc(asked: &Gc, given: Given) -> Result<(), Failure> {
 }
 
 /// The folder of the model that the other commands would run, if there is one.
-fn model_of(asked: &Gc, given: Given) -> Result<Option<PathBuf>, Failure> {
-    if asked.model.is_none() {
+fn model_of(looked: &Looked) -> Result<Option<PathBuf>, Failure> {
+    if looked.model.is_none() {
         return model_choice::remembered();
     }
-    match model_choice::choose(asked.model.clone(), given)? {
+    match model_choice::choose(looked.model.clone(), looked.given)? {
         Model::Demo => Ok(None),
         Model::Directory(dir) if dir.is_dir() => Ok(Some(dir)),
         Model::Directory(dir) => {

@@ -17,6 +17,7 @@ use super::transfer::event;
 use crate::args::{Network, Setup};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::logins;
 use crate::model_choice;
 use crate::stats::{bytes, seconds};
 use crate::streamed;
@@ -30,7 +31,7 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
     if let Some(dir) = here_already(asked)? {
         return adopt(asked, &dir);
     }
-    let source = asked.source.clone().unwrap_or_else(Source::released);
+    let source = logins::with_login(asked.source.clone().unwrap_or_else(Source::released));
     let dir = asked.dir.clone().map_or_else(|| usual_folder(&source), Ok)?;
     let stop = interrupts.begin();
     let order = Order {
@@ -53,7 +54,7 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
     }
     let installed = fetch::install(&order, progress.clone(), stop);
     progress.end();
-    let kept = keep(asked, &dir);
+    let kept = keep(asked, &source, &dir);
     let installed = installed.map_err(told)?;
     kept?;
     interrupts.end();
@@ -79,7 +80,10 @@ fn patience(asked: &Setup) -> Patience {
 
 /// Keeps what was said that counts when the model runs. Also of a setup that did not finish: whoever goes on with
 /// it need not say it again.
-fn keep(asked: &Setup, dir: &Path) -> Result<(), Failure> {
+fn keep(asked: &Setup, source: &Source, dir: &Path) -> Result<(), Failure> {
+    if fetch::installed_from(dir).is_some_and(|noted| noted.to_string() == source.to_string()) {
+        logins::keep(source)?;
+    }
     match asked.patience {
         Some(seconds) if fetch::is_installed(dir) => {
             Ok(Kept { patience: Some(seconds) }.write(dir)?)
@@ -148,9 +152,9 @@ fn adopt(asked: &Setup, dir: &Path) -> Result<(), Failure> {
 
 /// The folder that was remembered, or one named after the checkpoint.
 fn usual_folder(source: &Source) -> Result<PathBuf, Failure> {
-    if let Some(dir) = model_choice::remembered()?
-        .filter(|dir| fetch::installed_from(dir).as_ref() == Some(source))
-    {
+    if let Some(dir) = model_choice::remembered()?.filter(|dir| {
+        fetch::installed_from(dir).is_some_and(|noted| noted.to_string() == source.to_string())
+    }) {
         return Ok(dir);
     }
     let name = match source {

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::args::{Network, Verify};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::logins;
 use crate::model_choice::{self, Model};
 use crate::stats::{bytes, seconds};
 use crate::streamed;
@@ -50,9 +51,12 @@ fn is_finished(dir: &Path) -> bool {
 
 /// Looks at what setup installed; at any other folder as opening it does.
 fn look(dir: &Path, asked: &Verify, stop: &AtomicBool) -> Result<Verified, Failure> {
-    let is_shallow = !asked.is_deep && !asked.repairs;
-    if !fetch::is_installed(dir) && (is_shallow || !dir.is_dir()) {
-        let checkpoint = deltafin_store::open_dir(dir)?;
+    let is_foreign = !fetch::is_installed(dir);
+    let opened = match is_foreign && (!asked.repairs || !dir.is_dir()) {
+        true => Some(deltafin_store::open_dir(dir)?),
+        false => None,
+    };
+    if let Some(checkpoint) = opened.as_ref().filter(|_| !asked.is_deep) {
         return Ok(Verified { files: checkpoint.store.shards().len(), ..Verified::default() });
     }
     let line = Mutex::new(ProgressLine::new(Terminal::detect()));
@@ -72,12 +76,22 @@ fn look(dir: &Path, asked: &Verify, stop: &AtomicBool) -> Result<Verified, Failu
         }
         _ => {}
     };
-    fetch::verify(dir, asked.is_deep, &watch, stop).map_err(told)
+    match opened {
+        Some(checkpoint) => {
+            terminal::say(&format!(
+                "{}: setup did not bring this, so no digests are known: what can be seen is whether the drive gives \
+                 every byte; 'deltafin setup --source SOURCE --model DIR' holds it against a source",
+                dir.display()
+            ));
+            fetch::read_through(&*checkpoint.store, &watch, stop).map_err(told)
+        }
+        None => fetch::verify(dir, asked.is_deep, &watch, stop).map_err(told),
+    }
 }
 
 /// Fetches what is damaged again; gives how many bytes came.
 fn mend(dir: &Path, asked: &Verify, damage: &[Damage], stop: &AtomicBool) -> Result<u64, Failure> {
-    let source = fetch::installed_from(dir).ok_or_else(|| {
+    let source = fetch::installed_from(dir).map(logins::with_login).ok_or_else(|| {
         Failure::new(format!("{}: it is not known where it came from", dir.display()))
     })?;
     fetch::give_up(dir, damage).map_err(told)?;

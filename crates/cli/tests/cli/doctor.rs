@@ -64,6 +64,37 @@ fn an_unfinished_setup_is_told_with_what_is_missing() {
 }
 
 #[test]
+fn an_unfinished_stream_is_held_against_what_streaming_needs() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    place.setup(&["--stream", "--model", text(&dir)]).ok();
+    let notes = dir.join(".deltafin");
+    fs::rename(notes.join("stream.json"), notes.join("stream.json.part")).expect("renamed");
+    let said = |place: &Place| {
+        let found = doctor(place, &["--offline", text(&dir)]);
+        find(&found, "DF-MODEL-03").expect("unfinished")["found"]
+            .as_str()
+            .expect("words")
+            .to_owned()
+    };
+    let whole = said(&place);
+    let (here, needed) =
+        whole.rsplit_once(", ").expect("amounts").1.split_once(" of ").expect("both");
+    assert_eq!(needed, format!("{here} that streaming needs are here"), "all of it is: {whole}");
+    // The last piece that came to a shard is lost.
+    let map = notes.join("model-00003-of-000012.safetensors.map");
+    let lines = fs::read_to_string(&map).expect("read");
+    let kept = lines.trim_end().rsplit_once('\n').expect("lines").0;
+    fs::write(&map, format!("{kept}\n")).expect("written");
+    let short = said(&place);
+    assert!(short != whole && short.ends_with(&needed.to_owned()), "{short}");
+    // And a header, which says what is needed.
+    fs::remove_file(&map).expect("removed");
+    let unknown = said(&place);
+    assert!(unknown.ends_with("setup is not finished"), "{unknown}");
+}
+
+#[test]
 fn a_broken_checkpoint_and_a_missing_one_are_faults() {
     let place = Place::new(Missteps::none());
     let (folder, path) = linked();

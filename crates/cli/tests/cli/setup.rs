@@ -283,7 +283,11 @@ fn damage_is_named_and_mended() {
     // What setup did not install has no digests.
     let folder = fixture("k3-micro");
     assert!(place.run(&["verify", &folder]).ok().contains("nothing is damaged"));
-    let line = place.run(&["verify", "--deep", &folder]).refusal();
+    let read = place.run(&["verify", "--deep", &folder]);
+    assert!(read.err.contains("no digests are known"), "{read:?}");
+    assert!(read.err.contains("deltafin setup --source"), "{read:?}");
+    assert!(read.ok().contains("nothing is damaged"));
+    let line = place.run(&["verify", "--repair", &folder]).refusal();
     assert!(line.contains("deltafin setup --source"), "{line}");
 }
 

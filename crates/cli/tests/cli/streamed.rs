@@ -150,21 +150,10 @@ fn killed_at_any_moment_it_goes_on() {
         child.wait().expect("ends");
     }
     assert_eq!(run(&place, &dir, &[]).ok(), wanted);
-    // And while it is made whole.
-    let source = format!("hf:{REPOSITORY}");
-    let args = ["setup", "--full", "--source", &source, "--limit-rate", "4M", "--jobs", "4"];
-    let args = [&args[..], &["--model", text(&dir)]].concat();
-    for _ in 0..kills() {
-        let mut setup = place.command(&args);
-        let mut child = setup.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
-        sleep(Duration::from_millis(draw.below(300)));
-        child.kill().expect("killed");
-        child.wait().expect("ends");
-    }
     place.setup(&["--full", "--model", text(&dir)]).ok();
     assert_whole(&dir);
-    // Eight requests at once where experts come, four where it is made whole.
-    assert_in_flight(&place.hub, &mut 0, 3 * kills());
+    // Eight requests at once.
+    assert_in_flight(&place.hub, &mut 0, 2 * kills());
     assert_eq!(run(&place, &dir, &[]).ok(), wanted);
 }
 
@@ -191,4 +180,43 @@ fn set_up_that_is_killed_goes_on_too() {
     place.setup(&["--full", "--model", text(&dir)]).ok();
     assert_whole(&dir);
     assert_in_flight(&place.hub, &mut 0, kills());
+}
+
+/// Every file below a folder, as text where it is text.
+fn all_text(dir: &Path) -> String {
+    let entries = std::fs::read_dir(dir).expect("a folder").map(|entry| entry.expect("an entry"));
+    let text = |path: &Path| match path.is_dir() {
+        true => all_text(path),
+        false => String::from_utf8_lossy(&std::fs::read(path).expect("read")).into_owned(),
+    };
+    entries.map(|entry| text(&entry.path())).collect()
+}
+
+#[test]
+fn a_mirror_s_password_is_there_when_experts_come_and_shown_to_nobody() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    let mirror = place.hub.mirror();
+    let with_login = mirror.replace("http://", "http://a%20name:a%3Apass@");
+    place.hub.require_login("YSBuYW1lOmE6cGFzcw==");
+    let refused = place.run(&["setup", "--stream", "--source", &mirror, "--model", text(&dir)]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.err.contains("401") && refused.err.contains("NAME:PASSWORD@"), "{refused:?}");
+    let asked = place.hub.served().unauthorized;
+    let set_up = ["setup", "--stream", "--source", &with_login, "--model", text(&dir)];
+    let set_up = place.run(&set_up);
+    assert_eq!(set_up.code, Some(0), "{set_up:?}");
+    let ran = run(&place, &dir, &["--stats"]);
+    assert!(ran.err.contains("experts fetched"), "{ran:?}");
+    let full = place.run(&["setup", "--full", "--source", &mirror, "--model", text(&dir)]);
+    assert_eq!(full.code, Some(0), "{full:?}");
+    let doctor = place.run(&["doctor", "--quick", text(&dir)]);
+    assert!(doctor.out.contains(&mirror), "{doctor:?}");
+    assert_eq!(place.hub.served().unauthorized, asked);
+    assert_eq!(ran.out, wanted());
+    assert_whole(&dir);
+    let shown = [set_up.out, set_up.err, ran.err, full.out, full.err, doctor.out, doctor.err];
+    for text in [shown.concat(), all_text(&dir.join(".deltafin"))] {
+        assert!(!text.contains("pass@") && !text.contains("a%3Apass"), "{text}");
+    }
 }

@@ -52,6 +52,8 @@ const TRIES: u32 = 3;
 pub struct Streaming<'o> {
     /// The folder, set up with [`Wanted::Spine`](crate::Wanted::Spine).
     pub dir: &'o Path,
+    /// Where experts come from, with what its server is to be told of who asks; as noted in the folder if not given.
+    pub source: Option<&'o Source>,
     /// Where the hub is, if not where it usually is.
     pub endpoint: Option<&'o str>,
     /// Requests that may be on their way at once.
@@ -137,7 +139,7 @@ impl Reach {
         watch: Arc<dyn Watch>,
         interrupted: Arc<AtomicBool>,
     ) -> Result<Reach, FetchError> {
-        let Streaming { dir, endpoint, jobs, bytes_per_second, patience } = *streaming;
+        let Streaming { dir, source, endpoint, jobs, bytes_per_second, patience } = *streaming;
         let lock = folder::share(dir)?;
         let unfinished = || FetchError::from(OpenError::Unfinished { path: dir.to_owned() });
         if folder::state(dir) != Some((Kind::Stream, true)) {
@@ -160,9 +162,11 @@ impl Reach {
         let is_waiting = Arc::new(AtomicBool::new(false));
         let watch: Arc<dyn Watch> =
             Arc::new(Noticing { watch, is_waiting: Arc::clone(&is_waiting) });
-        let source: Source = record.asked.parse()?;
+        let noted: Source = record.asked.parse()?;
+        let source = source.filter(|source| source.to_string() == record.asked);
         let manner = Manner { endpoint, patience: &patience, watch: &*watch };
-        let (remote, _) = runtime.block_on(reach(&source, Some(record.listing), manner))?;
+        let (remote, _) =
+            runtime.block_on(reach(source.unwrap_or(&noted), Some(record.listing), manner))?;
         let traffic = Traffic {
             remote,
             patience,

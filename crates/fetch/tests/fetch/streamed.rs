@@ -54,7 +54,14 @@ pub(crate) fn set_up(hub: &Hub, dir: &Path, wanted: Wanted) -> Result<u64, Fetch
 }
 
 pub(crate) fn streaming<'o>(dir: &'o Path, endpoint: &'o str, patience: Patience) -> Streaming<'o> {
-    Streaming { dir, endpoint: Some(endpoint), jobs: 4, bytes_per_second: None, patience }
+    Streaming {
+        dir,
+        source: None,
+        endpoint: Some(endpoint),
+        jobs: 4,
+        bytes_per_second: None,
+        patience,
+    }
 }
 
 pub(crate) fn stream(hub: &Hub, dir: &Path, patience: Patience) -> Checkpoint {

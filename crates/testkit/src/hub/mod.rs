@@ -147,7 +147,12 @@ impl Hub {
 
     /// Refuses whoever does not carry this token.
     pub fn require_token(&self, token: &str) {
-        *locked(&self.state.token) = Some(token.to_owned());
+        *locked(&self.state.token) = Some(format!("Bearer {token}"));
+    }
+
+    /// Refuses whoever does not carry this name and password, written as HTTP does.
+    pub fn require_login(&self, base64: &str) {
+        *locked(&self.state.token) = Some(format!("Basic {base64}"));
     }
 
     /// From here on a link is good for so many requests.
@@ -258,7 +263,7 @@ impl State {
     /// The hub: what there is, small files, links to large ones.
     fn hub(&self, request: &Request, to: &mut TcpStream) -> io::Result<Next> {
         if let Some(token) = locked(&self.token).as_ref()
-            && request.header("authorization") != Some(&format!("Bearer {token}"))
+            && request.header("authorization") != Some(token.as_str())
         {
             locked(&self.served).unauthorized += 1;
             return self.plain(request, to, Answer::new(401, b"a token is needed"));

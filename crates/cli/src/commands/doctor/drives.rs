@@ -72,6 +72,8 @@ fn room(place: &Path, subject: &Subject) -> Option<Finding> {
     let free = room.f_bavail.saturating_mul(room.f_frsize);
     let (needed, what) = match (subject.missing, subject.wants_files()) {
         (Some(missing), true) => (missing, "what is still to come"),
+        // How much is to come is not known yet; setup looks when it knows.
+        (None, true) if subject.dir.is_some() => (0, ""),
         (None, true) => (ModelSpec::k3().total_bytes(), "Kimi K3"),
         (_, false) => (0, ""),
     };

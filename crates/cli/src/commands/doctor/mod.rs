@@ -16,18 +16,18 @@ use serde_json::json;
 
 use self::finding::{Finding, Level};
 use self::model::Subject;
-use crate::args::{Doctor, Given};
+use crate::args::Doctor;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::terminal::{self, ProgressLine, Terminal};
 
 /// Does it.
-pub(crate) fn doctor(asked: &Doctor, given: Given) -> Result<(), Failure> {
+pub(crate) fn doctor(asked: &Doctor) -> Result<(), Failure> {
     let interrupts = Interrupts::install()?.and_terminations()?;
     let stop = interrupts.begin();
     let mut progress = ProgressLine::new(Terminal::detect());
     let mut findings = machine::look();
-    let (subject, about) = Subject::find(asked.model.clone(), given);
+    let (subject, about) = Subject::find(&asked.model);
     findings.extend(memory::look(&subject));
     findings.extend(about);
     progress.update(|| "measuring the drive".to_owned());

@@ -1,16 +1,15 @@
 //! The model that would run: which one it is, whether it is whole, with which spine it runs.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use deltafin_fetch::{self as fetch, Event, FetchError, Order, Outlook, Patience, Source, Wanted};
+use deltafin_fetch::{self as fetch, FetchError, Source, Standing};
 use deltafin_store::{Checkpoint, SpineChoice};
 
 use super::finding::{Code, Finding, Level};
-use crate::args::{Given, ModelArg, Network};
+use crate::args::{Given, Looked, Network};
 use crate::failure::{Failure, chain};
 use crate::load;
+use crate::logins;
 use crate::model_choice::{self, Model};
 use crate::spine;
 use crate::stats::bytes;
@@ -46,7 +45,8 @@ impl Subject {
     }
 
     /// Finds it, and says how it is.
-    pub(super) fn find(typed: Option<ModelArg>, given: Given) -> (Subject, Vec<Finding>) {
+    pub(super) fn find(looked: &Looked) -> (Subject, Vec<Finding>) {
+        let Looked { model: typed, given } = looked.clone();
         if typed.is_none() && given == Given::Nowhere {
             match model_choice::remembered() {
                 Ok(Some(dir)) => return Subject::at(dir),
@@ -69,12 +69,12 @@ impl Subject {
     }
 
     fn at(dir: PathBuf) -> (Subject, Vec<Finding>) {
-        let source = fetch::installed_from(&dir);
+        let source = fetch::installed_from(&dir).map(logins::with_login);
         let mut subject = Subject { dir: Some(dir.clone()), source, ..Subject::none() };
         if fetch::is_installed(&dir) && !fetch::is_finished(&dir) {
-            let outlook = subject.source.as_ref().and_then(|source| outlook(source, &dir));
-            subject.missing = outlook.as_ref().map(missing);
-            return (subject, vec![unfinished(&dir, outlook.as_ref())]);
+            let standing = fetch::standing(&dir);
+            subject.missing = standing.map(|standing| standing.missing);
+            return (subject, vec![unfinished(&dir, standing)]);
         }
         let inspection = match streamed::inspect_dir(&dir) {
             Ok(inspection) => inspection,
@@ -105,28 +105,10 @@ fn gone(failure: &Failure) -> Finding {
     Finding::trouble(Level::Fault, Code::GoneModel, "model", found, fix)
 }
 
-/// What is still to come; from notes alone, without a word to the source.
-fn outlook(source: &Source, dir: &Path) -> Option<Outlook> {
-    let order = Order {
-        source,
-        dir,
-        endpoint: None,
-        jobs: 1,
-        bytes_per_second: None,
-        wanted: Wanted::All,
-        patience: Patience::default(),
-    };
-    fetch::list(&order, Arc::new(|_: Event<'_>| {}), &AtomicBool::new(false)).ok()
-}
-
-fn missing(outlook: &Outlook) -> u64 {
-    outlook.files.iter().map(|prospect| prospect.missing).sum()
-}
-
-fn unfinished(dir: &Path, outlook: Option<&Outlook>) -> Finding {
-    let words = outlook.map_or_else(String::new, |outlook| {
-        let all: u64 = outlook.files.iter().map(|prospect| prospect.file.bytes).sum();
-        format!(", {} of {} are here", bytes(all - missing(outlook)), bytes(all))
+fn unfinished(dir: &Path, standing: Option<Standing>) -> Finding {
+    let words = standing.map_or_else(String::new, |Standing { here, missing, is_streamed }| {
+        let what = if is_streamed { " that streaming needs" } else { "" };
+        format!(", {} of {}{what} are here", bytes(here), bytes(here + missing))
     });
     let found = format!("{}: setup is not finished{words}", dir.display());
     let fix = format!("deltafin setup --model '{}'", dir.display());
