@@ -53,12 +53,24 @@ impl Queue {
         if !line.busy {
             line.busy = true;
             let _ = sender.send(self.0.slot());
-        } else if line.waiting.len() < self.0.most_waiting {
-            line.waiting.push_back((number, sender));
         } else {
-            return Err(Full { retry_after_s: line.retry_after_s() });
+            self.room_in(&line)?;
+            line.waiting.push_back((number, sender));
         }
         Ok(Ticket { place: Place { shared: self.0.clone(), number }, turn })
+    }
+
+    /// Whether there is a place for one more; how long to wait for it otherwise.
+    pub(crate) fn room(&self) -> Result<(), Full> {
+        let line = self.0.lock();
+        if line.busy { self.room_in(&line) } else { Ok(()) }
+    }
+
+    fn room_in(&self, line: &Line) -> Result<(), Full> {
+        match line.waiting.len() < self.0.most_waiting {
+            true => Ok(()),
+            false => Err(Full { retry_after_s: line.retry_after_s() }),
+        }
     }
 
     /// Whether somebody generates.
@@ -170,6 +182,7 @@ mod tests {
         let mut first = queue.join().unwrap();
         let (mut second, mut third) = (queue.join().unwrap(), queue.join().unwrap());
         assert_eq!(queue.join().unwrap_err(), Full { retry_after_s: 30 });
+        assert_eq!(queue.room(), Err(Full { retry_after_s: 30 }));
         assert_eq!((first.place.ahead(), second.place.ahead(), third.place.ahead()), (0, 1, 2));
         let slot = now(&mut first).unwrap();
         assert!(now(&mut second).is_none());
@@ -178,7 +191,7 @@ mod tests {
         assert_eq!((queue.depth(), third.place.ahead()), (1, 1));
         drop(slot);
         drop(now(&mut third).unwrap());
-        assert!(!queue.is_busy());
+        assert!(!queue.is_busy() && queue.room().is_ok());
     }
 
     #[test]

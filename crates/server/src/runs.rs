@@ -57,6 +57,11 @@ impl Runs {
         Ok(Joined { listener, control, is_shared: false })
     }
 
+    /// Whether what is wished for is being generated, or has just been.
+    pub(crate) fn has(&self, wish: &Wish) -> bool {
+        self.lock().iter().any(|run| run.wish == *wish)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Run>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

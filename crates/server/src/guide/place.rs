@@ -1,6 +1,7 @@
 //! Which part of a schema cannot be enforced.
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -8,6 +9,8 @@ use super::{Fault, schema};
 
 /// Parts that are tried before the search is content with what it has.
 const TRIES_MAX: usize = 100;
+/// And how long: each part is compiled with all that it refers to.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Where definitions stand.
 const HOMES: [&str; 2] = ["$defs", "definitions"];
 
@@ -16,7 +19,8 @@ const HOMES: [&str; 2] = ["$defs", "definitions"];
 pub(super) fn check(schema: &Value, path: &str, home: &str) -> Result<(), Fault> {
     let Err(reason) = schema::check(schema) else { return Ok(()) };
     let is_local = is_local(schema);
-    let mut search = Search { root: schema, home, is_local, entered: HashSet::new(), tries: 0 };
+    let (entered, began) = (HashSet::new(), Instant::now());
+    let mut search = Search { root: schema, home, is_local, entered, tries: 0, began };
     Err(search.narrowed(schema, Fault { path: path.to_owned(), reason }))
 }
 
@@ -28,6 +32,7 @@ struct Search<'a> {
     /// Definitions that were looked into.
     entered: HashSet<&'a str>,
     tries: usize,
+    began: Instant,
 }
 
 impl<'a> Search<'a> {
@@ -38,7 +43,7 @@ impl<'a> Search<'a> {
         let inner = children(part).map(|(step, part)| (fault.path.clone() + &step, part));
         for (path, part) in defined.into_iter().chain(inner) {
             self.tries += 1;
-            if self.tries > TRIES_MAX {
+            if self.tries > TRIES_MAX || self.began.elapsed() > PATIENCE {
                 break;
             }
             if !self.is_local && refers(part) {

@@ -57,9 +57,7 @@ pub(super) async fn generate(
         prepare(&shared, shared.model()?, &Fields::of_request(&value)?)
     })
     .await?;
-    if let Some(form) = plan.wish.form.clone() {
-        plan.guide = Some(guided(&app, form).await?);
-    }
+    plan.guide = guided(&app, &plan.wish).await?;
     let generation = Generation::join(&app, plan, id, shape.id().to_owned())?;
     let mut response = match options.stream {
         true => streamed(&app, generation, shape, line),
@@ -124,21 +122,31 @@ pub(super) fn prepare(
     Ok(Prepared { plan: plan(wish, reader), shape, options })
 }
 
-/// What follows a form. Compiling a wide one takes a while and all of a core, so they take turns: requests
-/// without a form, and all else, go on beside them.
-async fn guided(app: &Arc<App>, form: Form) -> Result<Guide, ApiError> {
-    let turn = app.forms.acquire().await;
+/// What follows a form, if one is wished for. Compiling a wide one takes a while and all of a core, so they take
+/// turns: requests without a form, and all else, go on beside them.
+async fn guided(app: &Arc<App>, wish: &Wish) -> Result<Option<Guide>, ApiError> {
+    let Some(form) = wish.form.clone() else { return Ok(None) };
+    let turn = match app.forms.try_acquire() {
+        Ok(turn) => Ok(turn),
+        Err(_) => {
+            // Who would be turned away after this wait is so before it.
+            if !app.runs.has(wish) {
+                app.queue.room().map_err(|full| ApiError::busy(full.retry_after_s))?;
+            }
+            app.forms.acquire().await
+        }
+    };
     let shared = app.clone();
-    let guide = off_thread(move || {
-        let model = shared.model()?;
-        Guide::new(model.vocabulary()?, &model.tokenizer, &form).map_err(|fault| {
-            let message = format!("{} cannot be enforced: {}", shown(&fault.path), fault.reason);
-            ApiError::value(&shown(&fault.path), message)
-        })
-    });
-    let guide = guide.await;
+    let guide = off_thread(move || compiled(shared.model()?, &form)).await;
     drop(turn);
-    guide
+    guide.map(Some)
+}
+
+fn compiled(model: &Model, form: &Form) -> Result<Guide, ApiError> {
+    Guide::new(model.vocabulary()?, &model.tokenizer, form).map_err(|fault| {
+        let message = format!("{} cannot be enforced: {}", shown(&fault.path), fault.reason);
+        ApiError::value(&shown(&fault.path), message)
+    })
 }
 
 fn prepare_completion(app: &App, model: &Model, fields: &Fields<'_>) -> Result<Prepared, ApiError> {
