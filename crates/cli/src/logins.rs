@@ -5,12 +5,14 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use deltafin_fetch::Source;
 
 use crate::failure::Failure;
 use crate::load::read_bounded;
+use crate::terminal;
 use crate::user_folder::user_folder;
 
 /// More than anybody has mirrors.
@@ -47,10 +49,19 @@ fn keep_in(file: &Path, source: &Source, line: &str) -> Result<(), Failure> {
 
 /// A source with the login that was kept for it, unless it has one.
 pub(crate) fn with_login(source: Source) -> Source {
-    match file() {
-        Some(file) if source.with_login().is_none() => known_in(&file, &source).unwrap_or(source),
-        _ => source,
+    let file = file().filter(|_| source.with_login().is_none());
+    let found = file.and_then(|file| Some((known_in(&file, &source)?, file)));
+    let Some((known, file)) = found else { return source };
+    if is_open_to_others(&file) {
+        let path = file.display();
+        terminal::say(&format!("{path} has passwords, and others may read it: chmod 600 '{path}'"));
     }
+    known
+}
+
+/// Whether anybody but its owner may read a file, as one that was written by hand.
+fn is_open_to_others(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
 }
 
 fn known_in(file: &Path, source: &Source) -> Option<Source> {
@@ -69,8 +80,6 @@ fn lines(file: &Path) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]
@@ -94,6 +103,9 @@ mod tests {
         assert_eq!(known("http://h/a/"), None);
         let mode = fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+        assert!(!is_open_to_others(&file));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(is_open_to_others(&file));
         assert!(!fs::read_to_string(&file).unwrap().contains("old"));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use deltafin_fetch::{Source, Wanted};
+use deltafin_fetch::{FetchError, Source, Wanted};
 
 use super::Usage;
 use super::engine::ModelArg;
@@ -39,8 +39,9 @@ pub(crate) struct SetupArgs {
     #[arg(long, value_name = "DIR", env = "DELTAFIN_MODEL", hide_env_values = true)]
     model: Option<ModelArg>,
 
+    // As text: the parser's own refusals show what was typed, and there may be a password in it.
     #[arg(long, value_name = "SOURCE", help = SOURCE_HELP)]
-    source: Option<Source>,
+    source: Option<String>,
 
     /// Get the whole checkpoint, also where experts were to come later
     #[arg(long, conflicts_with_all = ["layers", "stream"])]
@@ -114,9 +115,10 @@ impl SetupArgs {
             Some(ModelArg::Directory(dir)) => Some(dir),
             None => None,
         };
+        let source = self.source.map(|typed| typed.parse()).transpose();
         Ok(Setup {
             dir,
-            source: self.source,
+            source: source.map_err(|error: FetchError| Usage(error.to_string()))?,
             wanted: match (self.full, self.stream, self.layers) {
                 (true, _, _) => Wanted::All,
                 (_, true, _) => Wanted::Spine,

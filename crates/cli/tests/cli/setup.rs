@@ -327,6 +327,8 @@ fn a_repair_killed_at_any_moment_goes_on() {
 fn misuse_is_named() {
     let line = deltafin(&["setup", "--source", "ftp://x/y"]).usage();
     assert!(line.contains("hf:owner/name"), "{line}");
+    let line = deltafin(&["setup", "--source", "https://me:geheim@mirror/?x"]).usage();
+    assert!(line.contains("https://mirror/?x") && !line.contains("geheim"), "{line}");
     let line = deltafin(&["setup", "--layers", "4-1"]).usage();
     assert!(line.contains("FIRST-LAST"), "{line}");
     let line = deltafin(&["setup", "--model", "demo"]).usage();
