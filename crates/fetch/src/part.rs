@@ -4,10 +4,12 @@
 //! which pieces are there. It gets its name when it is proven and on the drive.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
 
 use crate::Proof;
 use crate::cut::Piece;
@@ -19,6 +21,8 @@ use crate::verify::is_taken_back;
 
 /// Bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;
+/// As many as every kernel takes (`IOV_MAX`).
+const BLOCKS_AT_ONCE: usize = 1024;
 
 /// What a folder has of a file.
 pub(crate) enum Found {
@@ -149,6 +153,27 @@ impl Sink for Part {
 
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.out.write_all_at(bytes, offset)
+    }
+
+    fn write_blocks(&self, blocks: &[Bytes], offset: u64) -> io::Result<()> {
+        let mut at = offset;
+        for few in blocks.chunks(BLOCKS_AT_ONCE) {
+            let mut slices: Vec<IoSlice<'_>> =
+                few.iter().map(|block| IoSlice::new(block)).collect();
+            let mut rest = &mut slices[..];
+            while !rest.is_empty() {
+                match rustix::io::pwritev(&self.out, rest, at) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(wrote) => {
+                        at += wrote as u64;
+                        IoSlice::advance_slices(&mut rest, wrote);
+                    }
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
     }
 
     fn accepts(&self, tag: Option<&str>) -> io::Result<bool> {

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::time::{sleep, timeout};
 
@@ -15,6 +16,10 @@ use crate::map::Digest;
 use crate::patience::Silence;
 use crate::remote::Remote;
 use crate::{Event, Patience, Watch};
+
+/// Written at once. Writers of one file wait for each other, and a file system takes one long write in less
+/// time than many short ones.
+const BLOCK_BYTES: u64 = 1 << 20;
 
 /// What all requests to a source share.
 pub(crate) struct Traffic {
@@ -37,6 +42,16 @@ pub(crate) trait Sink: Send + Sync {
     /// Writes bytes at their place.
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
+    /// Writes blocks one after the other, the first at its place.
+    fn write_blocks(&self, blocks: &[Bytes], offset: u64) -> io::Result<()> {
+        let mut at = offset;
+        for block in blocks {
+            self.write(block, at)?;
+            at += block.len() as u64;
+        }
+        Ok(())
+    }
+
     /// Whether an answer is of the same state of the file as those before.
     fn accepts(&self, tag: Option<&str>) -> io::Result<bool>;
 }
@@ -58,6 +73,44 @@ struct Arrived {
     bytes: u64,
     /// Another tag than that of the pieces before, when the last answer had one.
     other_tag: Option<String>,
+}
+
+/// What came of an answer and is not written yet.
+#[derive(Default)]
+struct Block {
+    parts: Vec<Bytes>,
+    bytes: u64,
+}
+
+impl Block {
+    fn push(&mut self, bytes: Bytes) {
+        self.bytes += bytes.len() as u64;
+        self.parts.push(bytes);
+    }
+}
+
+impl Arrived {
+    /// Writes a block after what is there, and empties it.
+    fn settle(
+        &mut self,
+        traffic: &Traffic,
+        to: &dyn Sink,
+        piece: Piece,
+        block: &mut Block,
+    ) -> io::Result<()> {
+        let Block { parts, bytes } = std::mem::take(block);
+        if bytes == 0 {
+            return Ok(());
+        }
+        to.write_blocks(&parts, piece.offset + self.bytes)?;
+        for part in &parts {
+            self.hasher.update(part);
+        }
+        self.bytes += bytes;
+        traffic.received.fetch_add(bytes, Ordering::Relaxed);
+        traffic.watch.event(Event::Received { bytes });
+        Ok(())
+    }
 }
 
 /// Fetches a piece, going on at the byte where an answer ended early; gives the digest of what was
@@ -133,22 +186,31 @@ async fn attempt(
     let reply = timeout(stall, traffic.remote.read(to.file(), range)).await;
     let mut slice = reply.map_err(|_| still())??;
     check_tag(to, slice.tag.take(), arrived)?;
-    while arrived.bytes < piece.bytes {
-        let next = timeout(stall, slice.bytes.next()).await.map_err(|_| still())?;
-        let Some(bytes) = next else { return Err(Fault::passing("the answer ended early").into()) };
-        let bytes = bytes.map_err(|error| Fault::of(&error))?;
-        let room = piece.bytes - arrived.bytes;
-        if bytes.len() as u64 > room {
-            return Err(Fault::passing("more came than was asked for").into());
+    let mut block = Block::default();
+    while arrived.bytes + block.bytes < piece.bytes {
+        let next = match timeout(stall, slice.bytes.next()).await {
+            Ok(Some(Ok(bytes))) => Ok(bytes),
+            Ok(Some(Err(error))) => Err(Fault::of(&error)),
+            Ok(None) => Err(Fault::passing("the answer ended early")),
+            Err(_) => Err(still()),
+        };
+        let room = piece.bytes - arrived.bytes - block.bytes;
+        match next {
+            Ok(bytes) if bytes.len() as u64 <= room => {
+                traffic.pace.take(bytes.len()).await;
+                block.push(bytes);
+            }
+            other => {
+                arrived.settle(traffic, to, piece, &mut block).map_err(Attempt::Disk)?;
+                other?;
+                return Err(Fault::passing("more came than was asked for").into());
+            }
         }
-        traffic.pace.take(bytes.len()).await;
-        to.write(&bytes, piece.offset + arrived.bytes).map_err(Attempt::Disk)?;
-        arrived.hasher.update(&bytes);
-        arrived.bytes += bytes.len() as u64;
-        traffic.received.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        traffic.watch.event(Event::Received { bytes: bytes.len() as u64 });
+        if block.bytes >= BLOCK_BYTES {
+            arrived.settle(traffic, to, piece, &mut block).map_err(Attempt::Disk)?;
+        }
     }
-    Ok(())
+    arrived.settle(traffic, to, piece, &mut block).map_err(Attempt::Disk)
 }
 
 /// Refuses an answer from another state of the file. One such answer may be a slip on the way; two alike
