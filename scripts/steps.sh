@@ -10,7 +10,27 @@ step() {
   step_name=
 }
 
+# beside NAME COMMAND...: begins a command that runs while other steps do; what it says is kept for `joined`.
+beside() {
+  beside_name=$1 beside_said=$(mktemp)
+  shift
+  printf '\n==> %s: begun, beside what follows\n' "$beside_name"
+  nice "$@" >"$beside_said" 2>&1 &
+  beside_process=$!
+}
+
+# The command begun last is waited for, and succeeded.
+joined() {
+  local status=0
+  wait "$beside_process" || status=$?
+  cat "$beside_said"
+  rm "$beside_said"
+  beside_process=
+  return "$status"
+}
+
 report_failure() {
+  [ -z "${beside_process:-}" ] || kill "$beside_process" 2>/dev/null || true
   [ -z "${step_name:-}" ] || printf '==> FAILED: %s (%d s)\n' "$step_name" $((SECONDS - step_began)) >&2
 }
 trap report_failure EXIT
