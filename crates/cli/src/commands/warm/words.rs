@@ -50,7 +50,7 @@ pub(super) fn table(plan: &Plan) -> String {
     let Amount { records, bytes: size } = plan.left_out();
     if records > 0 {
         let size = bytes(size);
-        lines.push(format!("{records} more, {size}, stay away: the drive has no room for them"));
+        lines.push(format!("{records} more, {size}, stay away: there is no room for them"));
     }
     if knows_choices {
         lines.push(
