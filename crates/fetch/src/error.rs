@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use deltafin_setup::ConvertError;
 use deltafin_store::OpenError;
 use thiserror::Error;
 
@@ -22,6 +23,12 @@ pub enum FetchError {
     InUse { path: PathBuf },
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error("{}: holds the spine of another checkpoint or recipe; remove it, then run the same command again", path.display())]
+    ForeignPack { path: PathBuf },
+    #[error("{}: parts of the spine's pack could not be made; run the same command again", path.display())]
+    Unpacked { path: PathBuf },
+    #[error(transparent)]
+    Convert(Box<ConvertError>),
     #[error("{}: cannot be locked: {reason}; give a folder on another drive with --model", path.display())]
     Lock { path: PathBuf, reason: io::Error },
     #[error("{}: {reason}; remove it, or use the program that wrote it", path.display())]
@@ -64,6 +71,19 @@ fn words(missing: &[Missing]) -> String {
     match missing.len().saturating_sub(NAMED) {
         0 => named.join(", "),
         more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+impl From<ConvertError> for FetchError {
+    fn from(error: ConvertError) -> FetchError {
+        match error {
+            ConvertError::Interrupted { .. } => FetchError::Interrupted,
+            ConvertError::Full { path, .. } => FetchError::Full { path },
+            ConvertError::OtherSource { path }
+            | ConvertError::OtherRecipe { path, .. }
+            | ConvertError::Foreign { path, .. } => FetchError::ForeignPack { path },
+            error => FetchError::Convert(Box::new(error)),
+        }
     }
 }
 

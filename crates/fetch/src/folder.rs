@@ -8,12 +8,15 @@
 //! .deltafin/install.json        the same, once it is
 //! .deltafin/stream.json.part    as these two, where experts are to come when they are needed:
 //! .deltafin/stream.json         their files stay in the making
+//! .deltafin/spine               how the spine lies, if not as released
 //! ```
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use deltafin_store::SpineNote;
 
 use crate::record::Record;
 use crate::{FetchError, Source};
@@ -125,6 +128,15 @@ impl Folder {
     /// What it is to have in the end, and whether it has that.
     pub(crate) fn state(&self) -> Option<(Kind, bool)> {
         state(&self.dir)
+    }
+
+    /// Notes how the spine is to lie, or lies.
+    pub(crate) fn lay(&self, note: SpineNote) -> io::Result<()> {
+        // A folder without a note has what was released.
+        match note == SpineNote::RELEASED && !SpineNote::path(&self.dir).exists() {
+            true => Ok(()),
+            false => note.write(&self.dir),
+        }
     }
 
     /// Makes names last.

@@ -1,29 +1,28 @@
 //! From a source to a folder of proven files.
 
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use deltafin_checkpoint::Recipe;
+use deltafin_store::{SpineNote, SpinePack, pack_dir};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
+use crate::bring::Bring;
 use crate::folder::{self, Folder, Kind};
-use crate::lanes::{Lanes, Pace};
-use crate::listing::{Listing, RemoteFile};
+use crate::listing::Listing;
 use crate::map::Map;
-use crate::piece::Traffic;
+use crate::packed::{Forecast, Forecaster, Spine, hole};
 use crate::prospect::{self, Prospect};
 use crate::record::Record;
 use crate::remote::{Manner, Remote, reach};
-use crate::transfer::{self, End, Work};
+use crate::wanted::Goal;
 use crate::{Event, FetchError, Patience, Source, Wanted, Watch, room};
 
-/// So that one can be proven, and the next begun, while the pieces of a third come.
-const FILES_AT_ONCE: usize = 3;
 /// Between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -42,6 +41,8 @@ pub struct Order<'o> {
     pub bytes_per_second: Option<u64>,
     /// How much of it.
     pub wanted: Wanted,
+    /// How what every token uses is to lie.
+    pub spine: Spine,
     /// How long the source is asked that gives nothing.
     pub patience: Patience,
 }
@@ -79,6 +80,8 @@ pub struct Outlook {
     pub files: Vec<Prospect>,
     /// How much of it would be brought here.
     pub extent: Wanted,
+    /// What becomes of the spine, where it is to be packed.
+    pub packed: Option<Forecast>,
 }
 
 /// Brings the files of a source into a folder, or goes on with it, until all are there or `stop` is raised.
@@ -90,6 +93,7 @@ pub fn install(
     let folder = Folder::open(order.dir)?;
     let asked = order.source.to_string();
     let known = folder.record()?.filter(|record| record.asked == asked);
+    let note = lay(order, &*watch)?;
     running(order.dir, stop, async {
         let manner = Manner { endpoint: order.endpoint, patience: &order.patience, watch: &*watch };
         let known = known.map(|record| record.listing);
@@ -100,9 +104,17 @@ pub fn install(
             true => folder.state(),
             false => None,
         };
-        let wanted = choose(order, &record.listing, state, &*watch).map_err(disk)?;
+        let forecaster = match (&order.wanted, state) {
+            (Wanted::Fitting, None) => {
+                forecaster(order, &record.listing, &remote, manner, note).await?
+            }
+            _ => None,
+        };
+        let most = forecaster.map(|of| of.forecast(&Wanted::All, note.is_freed).most);
+        let wanted = choose(order, &record.listing, state, &*watch, most).map_err(disk)?;
         let kind = kind(&wanted);
-        if let Some(done) = finished(&folder, &record.listing, state, kind) {
+        let done = finished(&folder, &record.listing, state, kind);
+        if let Some(done) = done.filter(|_| is_laid(order.dir, note)) {
             watch.event(Event::Plan {
                 source: &record.listing.source,
                 files: record.listing.files.len(),
@@ -114,8 +126,11 @@ pub fn install(
         if state != Some((kind, false)) {
             folder.begin(&record, kind).map_err(disk)?;
         }
-        let listing = record.listing;
-        bring(order, wanted, watch.clone(), remote, folder, listing).await
+        folder.lay(note).map_err(disk)?;
+        let goal = Goal { wanted, frees: note.is_freed };
+        let folder = Arc::new(folder);
+        let bring = Bring { order, goal, note, watch: watch.clone(), remote, folder };
+        bring.all(record.listing).await
     })
 }
 
@@ -133,11 +148,17 @@ pub fn list(
         let state = known.as_ref().and_then(|_| folder::state(order.dir));
         let (remote, listing) = reach(order.source, known, manner).await?;
         let disk = |error| FetchError::disk(order.dir, error);
-        let wanted = choose(order, &listing, state, &*watch).map_err(disk)?;
-        let ask = |file| prospect::ask(&remote, order.source, manner, order.dir, file, &wanted);
+        let note = order.spine.resolved(SpineNote::read(order.dir)?);
+        let frees = note.is_freed && (hole::is_possible(order.dir) || state.is_some());
+        let forecaster = forecaster(order, &listing, &remote, manner, note).await?;
+        let most = forecaster.as_ref().map(|of| of.forecast(&Wanted::All, frees).most);
+        let wanted = choose(order, &listing, state, &*watch, most).map_err(disk)?;
+        let packed = forecaster.map(|forecaster| forecaster.forecast(&wanted, frees));
+        let goal = Goal { wanted: wanted.clone(), frees };
+        let ask = |file| prospect::ask(&remote, order.source, manner, order.dir, file, &goal);
         let files = futures_util::stream::iter(listing.files).map(ask);
         let files = files.buffered(order.jobs.max(1)).try_collect().await?;
-        Ok(Outlook { source: listing.source, files, extent: wanted })
+        Ok(Outlook { source: listing.source, files, extent: wanted, packed })
     })
 }
 
@@ -149,12 +170,50 @@ fn kind(wanted: &Wanted) -> Kind {
     }
 }
 
-/// How much to bring: what was said, what the folder was begun with, or what fits.
+/// How the spine is to lie: as was said, as far as the drive can.
+fn lay(order: &Order<'_>, watch: &dyn Watch) -> Result<SpineNote, FetchError> {
+    let noted = SpineNote::read(order.dir)?;
+    let note = order.spine.resolved(noted);
+    // What has holes is on a drive that can have them.
+    if note.is_freed && !noted.is_freed && !hole::is_possible(order.dir) {
+        watch.event(Event::Keeps);
+        return Ok(SpineNote { is_freed: false, ..note });
+    }
+    Ok(note)
+}
+
+/// Whether the spine lies as it is to.
+fn is_laid(dir: &Path, note: SpineNote) -> bool {
+    let is_noted = SpineNote::read(dir).is_ok_and(|noted| noted == note);
+    let is_packed = || SpinePack::open(&pack_dir(dir, note.recipe), 0).is_ok();
+    is_noted && (note.recipe == Recipe::Bf16 || note.identity.is_some() && is_packed())
+}
+
+/// Who says how much room a spine takes that is to be packed.
+async fn forecaster(
+    order: &Order<'_>,
+    listing: &Listing,
+    remote: &Remote,
+    manner: Manner<'_>,
+    note: SpineNote,
+) -> Result<Option<Forecaster>, FetchError> {
+    match note.recipe {
+        Recipe::Bf16 => Ok(None),
+        recipe => {
+            let (source, dir) = (order.source, order.dir);
+            Forecaster::of(listing, remote, source, manner, dir, recipe).await.map(Some)
+        }
+    }
+}
+
+/// How much to bring: what was said, what the folder was begun with, or what fits; `most` is how much room
+/// all of it takes, where that is not just the bytes of the files.
 fn choose(
     order: &Order<'_>,
     listing: &Listing,
     state: Option<(Kind, bool)>,
     watch: &dyn Watch,
+    most: Option<u64>,
 ) -> io::Result<Wanted> {
     if order.wanted != Wanted::Fitting {
         return Ok(order.wanted.clone());
@@ -163,7 +222,7 @@ fn choose(
         Some((Kind::Full, _)) => Wanted::All,
         Some((Kind::Stream, _)) => Wanted::Spine,
         None => {
-            let needed = room::needed(order.dir, listing);
+            let needed = most.unwrap_or_else(|| room::needed(order.dir, listing));
             let free = room::free_bytes(order.dir)?;
             if needed.saturating_add(room::spare(needed)) <= free {
                 return Ok(Wanted::All);
@@ -230,107 +289,4 @@ fn is_complete(folder: &Folder, listing: &Listing, is_whole: bool) -> bool {
             false => !is_whole && has_length(folder.part(&file.name)),
         })
     })
-}
-
-async fn bring(
-    order: &Order<'_>,
-    wanted: Wanted,
-    watch: Arc<dyn Watch>,
-    remote: Remote,
-    folder: Folder,
-    listing: Listing,
-) -> Result<Installed, FetchError> {
-    let (folder, jobs) = (Arc::new(folder), order.jobs.max(1));
-    let disk = |error| FetchError::disk(order.dir, error);
-    let work = |watch: Arc<dyn Watch>| {
-        let traffic = Traffic {
-            remote: remote.clone(),
-            patience: order.patience,
-            lanes: Lanes::new(jobs),
-            pace: Pace::new(order.bytes_per_second),
-            watch,
-            received: AtomicU64::new(0),
-            given_up: AtomicBool::new(false),
-        };
-        Arc::new(Work { traffic, folder: folder.clone(), jobs, wanted: wanted.clone() })
-    };
-    let mut received = 0;
-    if wanted != Wanted::All {
-        let quiet = work(Arc::new(OnlyWaiting(watch.clone())));
-        headers(&quiet, &listing).await?;
-        received = quiet.traffic.received.load(Ordering::Relaxed);
-    }
-    let needed = room::check(&folder, &listing, &wanted)?;
-    let (source, files) = (&*listing.source, listing.files.len());
-    watch.event(Event::Plan { source, files, bytes: needed });
-    let work = work(watch);
-    let missing = files_of(&work, &listing).await?;
-    if !missing.is_empty() {
-        return Err(FetchError::Incomplete { missing, total: files });
-    }
-    match wanted {
-        Wanted::Layers(_) => {}
-        Wanted::Fitting | Wanted::All => folder.finish(Kind::Full).map_err(disk)?,
-        Wanted::Spine => {
-            settle(&folder, &listing).map_err(disk)?;
-            folder.finish(Kind::Stream).map_err(disk)?;
-        }
-    }
-    received += work.traffic.received.load(Ordering::Relaxed);
-    let bytes = listing.bytes();
-    Ok(Installed { source: listing.source, files, bytes, received, extent: wanted })
-}
-
-/// Brings the headers of shards that are not here: they say which bytes are wanted.
-async fn headers(work: &Arc<Work>, listing: &Listing) -> Result<(), FetchError> {
-    let unknown =
-        |file: &&RemoteFile| prospect::look(work.folder.dir(), file, &work.wanted).is_none();
-    let files: Vec<_> = listing.files.iter().filter(unknown).cloned().collect();
-    let one = |file| transfer::header(work.clone(), file);
-    let going = futures_util::stream::iter(files).map(one).buffer_unordered(work.jobs);
-    going.try_for_each(|()| async { Ok(()) }).await
-}
-
-/// Brings what is wanted of all files; gives those that are not to be had.
-async fn files_of(work: &Arc<Work>, listing: &Listing) -> Result<Vec<Missing>, FetchError> {
-    let one = |file: RemoteFile| {
-        let (work, name) = (work.clone(), file.name.clone());
-        async move { (name, transfer::file(work, file).await) }
-    };
-    let files = listing.files.clone();
-    let mut going = futures_util::stream::iter(files).map(one).buffer_unordered(FILES_AT_ONCE);
-    let mut missing = Vec::new();
-    while let Some((name, end)) = going.next().await {
-        if let End::Missing(why) = end? {
-            missing.push(Missing { name, why });
-        }
-    }
-    missing.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(missing)
-}
-
-/// Sees to it that what is here is on the drive, before that is noted: nobody reads it all again to know.
-fn settle(folder: &Folder, listing: &Listing) -> io::Result<()> {
-    for file in &listing.files {
-        let part = folder.part(&file.name);
-        if part.exists() {
-            let open = OpenOptions::new().write(true).open(&part)?;
-            // With its length the file is the released one, with holes.
-            open.set_len(file.bytes)?;
-            open.sync_all()?;
-            File::open(folder.map(&file.name))?.sync_all()?;
-        }
-    }
-    Ok(())
-}
-
-/// Tells what is waited for, and nothing else.
-struct OnlyWaiting(Arc<dyn Watch>);
-
-impl Watch for OnlyWaiting {
-    fn event(&self, event: Event<'_>) {
-        if let Event::Waiting { .. } = event {
-            self.0.event(event);
-        }
-    }
 }

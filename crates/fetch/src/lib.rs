@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod bring;
 mod bucket;
 #[cfg(test)]
 mod corpora;
@@ -38,6 +39,7 @@ mod listing;
 mod login;
 mod map;
 mod mirror;
+mod packed;
 mod part;
 mod patience;
 mod piece;
@@ -65,6 +67,7 @@ pub use install::{Installed, Missing, Order, Outlook, install, list};
 pub use kept::Kept;
 pub use leftover::{Leftover, Leftovers, Use};
 pub use listing::{Listing, RemoteFile};
+pub use packed::{Forecast, Spine};
 pub use patience::Patience;
 pub use proof::Proof;
 pub use prospect::{Prospect, Standing, standing};

@@ -17,6 +17,10 @@ use crate::proof::{hex, unhex};
 
 /// Begins the file.
 const HEAD: &str = "deltafin map 1";
+/// Begins one that says what was freed, too: a program that knows no such state is not to go by it.
+const HEAD_FREED: &str = "deltafin map 2";
+/// Says that a piece was here, and that what it was is in a pack.
+const FREED: &str = "freed ";
 /// Says what server calls the state of the file that the pieces are from.
 const TAG: &str = "tag ";
 /// Says that the whole file is what the source announced.
@@ -32,6 +36,9 @@ pub(crate) type Digest = [u8; 32];
 pub(crate) struct Known {
     /// Length and digest of the pieces that are here, by their first byte.
     pub(crate) pieces: BTreeMap<u64, (u64, Digest)>,
+    /// The same of pieces whose bytes were given back to the drive when a pack of them was made. Of one that
+    /// came again since, this is what the pack was made of.
+    pub(crate) freed: BTreeMap<u64, (u64, Digest)>,
     /// What the server calls them.
     pub(crate) tag: Option<String>,
     /// Whether the file is proven.
@@ -46,8 +53,37 @@ impl Known {
 
     /// Whether a piece is here.
     pub(crate) fn has(&self, piece: &Piece) -> bool {
-        let is_listed = || self.pieces.get(&piece.offset).is_some_and(|k| k.0 == piece.bytes);
-        self.proven || is_listed()
+        self.lists(piece) || self.proven && !self.freed.contains_key(&piece.offset)
+    }
+
+    fn lists(&self, piece: &Piece) -> bool {
+        self.pieces.get(&piece.offset).is_some_and(|known| known.0 == piece.bytes)
+    }
+
+    /// Whether a piece was here, and is in a pack since.
+    pub(crate) fn is_freed(&self, piece: &Piece) -> bool {
+        let was_here = self.freed.get(&piece.offset).is_some_and(|known| known.0 == piece.bytes);
+        was_here && !self.lists(piece)
+    }
+
+    /// Whether the byte at an offset is here.
+    pub(crate) fn covers(&self, offset: u64) -> bool {
+        let at = |pieces: &BTreeMap<u64, (u64, Digest)>| {
+            let before = pieces.range(..=offset).next_back();
+            before.is_some_and(|(first, piece)| offset < first + piece.0)
+        };
+        at(&self.pieces) || self.proven && !at(&self.freed)
+    }
+
+    /// First byte, length and digest of what was here, and is in a pack since.
+    pub(crate) fn holes(&self) -> impl Iterator<Item = (u64, u64, Digest)> {
+        let holes = self.freed.iter().filter(|(at, _)| !self.pieces.contains_key(at));
+        holes.map(|(at, (bytes, digest))| (*at, *bytes, *digest))
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn hole_bytes(&self) -> u64 {
+        self.holes().map(|(_, bytes, _)| bytes).sum()
     }
 }
 
@@ -140,11 +176,16 @@ impl Map {
 /// What is known, as a map says it.
 pub(crate) fn text(file: &RemoteFile, known: &Known) -> io::Result<String> {
     let of = serde_json::to_string(&Of::file(file)).map_err(io::Error::other)?;
-    let mut text = format!("{HEAD}\n{of}\n");
+    let head = if known.freed.is_empty() { HEAD } else { HEAD_FREED };
+    let mut text = format!("{head}\n{of}\n");
     if let Some(tag) = &known.tag {
         text.push_str(&tag_line(tag));
     }
     for (offset, (bytes, digest)) in &known.pieces {
+        text.push_str(&piece_line(*offset, *bytes, digest));
+    }
+    for (offset, (bytes, digest)) in &known.freed {
+        text.push_str(FREED);
         text.push_str(&piece_line(*offset, *bytes, digest));
     }
     if known.proven {
@@ -176,7 +217,8 @@ pub(crate) fn parse(bytes: &[u8], file: &RemoteFile) -> Option<Known> {
 pub(crate) fn begin_of_lines(bytes: &[u8], file: &RemoteFile) -> Option<usize> {
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let (head, of) = (lines.next()?, lines.next()?);
-    let is_ours = head.strip_suffix(b"\n")? == HEAD.as_bytes();
+    let head_line = head.strip_suffix(b"\n")?;
+    let is_ours = [HEAD, HEAD_FREED].iter().any(|known| known.as_bytes() == head_line);
     let is_of = serde_json::from_slice::<Of>(of.strip_suffix(b"\n")?).ok()? == Of::file(file);
     (is_ours && is_of).then_some(head.len() + of.len())
 }
@@ -203,11 +245,15 @@ fn note(known: &mut Known, line: &str, file_bytes: u64) -> Option<()> {
         known.tag = Some(serde_json::from_str(tag).ok()?);
         return Some(());
     }
+    let (pieces, line) = match line.strip_prefix(FREED) {
+        Some(line) => (&mut known.freed, line),
+        None => (&mut known.pieces, line),
+    };
     let mut words = line.split(' ');
     let (offset, bytes): (u64, u64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let digest = unhex(words.next()?)?;
     let fits = bytes > 0 && offset.checked_add(bytes)? <= file_bytes && words.next().is_none();
-    fits.then(|| known.pieces.insert(offset, (bytes, digest)))?;
+    fits.then(|| pieces.insert(offset, (bytes, digest)))?;
     Some(())
 }
 
@@ -247,6 +293,29 @@ mod tests {
         }
         assert!(pieces.is_sorted() && pieces.contains(&1) && !pieces.contains(&2));
         map.note_proven().unwrap();
+    }
+
+    #[test]
+    fn what_was_freed_is_told_from_what_is_here_and_from_what_never_was() {
+        let (mut known, here) = (Known { proven: true, ..Known::default() }, piece(0, 8));
+        let (freed, other) = (piece(8, 50), piece(58, 42));
+        known.pieces.insert(0, (8, [1; 32]));
+        known.freed.insert(8, (50, [2; 32]));
+        let text = text(&file(), &known).unwrap();
+        assert!(
+            text.starts_with("deltafin map 2\n") && text.contains("\nfreed 8 50 0202"),
+            "{text}"
+        );
+        let mut known = parse(text.as_bytes(), &file()).unwrap();
+        let has = |known: &Known| [&here, &freed, &other].map(|piece| known.has(piece));
+        assert_eq!((has(&known), known.hole_bytes()), ([true, false, true], 50));
+        assert!(known.is_freed(&freed) && !known.is_freed(&here));
+        known.proven = false;
+        assert_eq!(has(&known), [true, false, false]);
+        // It came again: what the pack was made of stays known.
+        known.pieces.insert(8, (50, [3; 32]));
+        assert!(known.has(&freed) && !known.is_freed(&freed) && known.hole_bytes() == 0);
+        assert_eq!(parse(super::text(&file(), &known).unwrap().as_bytes(), &file()), Some(known));
     }
 
     #[test]

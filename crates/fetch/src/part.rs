@@ -83,8 +83,8 @@ impl Part {
         }
         let mut options = OpenOptions::new();
         let out = options.read(true).write(true).create(true).truncate(false).open(&path)?;
-        keep_true(&out, &mut known)?;
-        if file.proof == Proof::None && known.bytes() == file.bytes {
+        keep_true(&out, &mut known, |_| true)?;
+        if file.proof == Proof::None && known.bytes() + known.hole_bytes() == file.bytes {
             // Whether the source still has this one, its tag says, and that comes with a piece.
             known.pieces.pop_first();
         }
@@ -94,6 +94,47 @@ impl Part {
         }
         let map = Mutex::new(Map::create(&notes, file, known)?);
         Ok(Found::Part(Box::new(Part { file: file.clone(), path, finished, out, map })))
+    }
+
+    /// A proven file with holes, which are to be filled with what was in them.
+    pub(crate) fn with_holes(folder: &Folder, file: &RemoteFile) -> io::Result<Part> {
+        let (path, notes) = (folder.file(&file.name), folder.map(&file.name));
+        let mut known = Map::read(&notes, file)?.unwrap_or_default();
+        let out = OpenOptions::new().read(true).write(true).open(&path)?;
+        // What filled a hole may not have come to the drive; all else was there when it was proven.
+        let freed = known.freed.clone();
+        keep_true(&out, &mut known, |offset| freed.contains_key(&offset))?;
+        if file.proof != Proof::None {
+            known.tag = None;
+        }
+        let (finished, map) = (path.clone(), Mutex::new(Map::create(&notes, file, known)?));
+        Ok(Part { file: file.clone(), path, finished, out, map })
+    }
+
+    /// What is known of it.
+    pub(crate) fn known(&self) -> Known {
+        self.map().known().clone()
+    }
+
+    /// Whether a piece that came is another than the one that was proven with its file.
+    pub(crate) fn refuses(&self, piece: Piece, digest: &Digest) -> bool {
+        let map = self.map();
+        let was = map.known().freed.get(&piece.offset);
+        map.known().proven && was.is_some_and(|was| *was != (piece.bytes, *digest))
+    }
+
+    /// Sees to it that what filled holes is on the drive; unless they are to be holes again, it is as if
+    /// they had never been any.
+    pub(crate) fn filled(&self, frees: bool) -> io::Result<()> {
+        self.out.sync_all()?;
+        let mut map = self.map();
+        let mut known = map.known().clone();
+        if !frees {
+            known.freed.retain(|offset, _| !known.pieces.contains_key(offset));
+        }
+        let path = map.path().to_owned();
+        *map = Map::create(&path, &self.file, known)?;
+        Ok(())
     }
 
     fn map(&self) -> MutexGuard<'_, Map> {
@@ -186,12 +227,12 @@ impl Sink for Part {
     }
 }
 
-/// Keeps of a map the pieces whose bytes are what it says.
-fn keep_true(part: &File, known: &mut Known) -> io::Result<()> {
+/// Keeps of a map the pieces whose bytes are what it says, as far as there is doubt.
+fn keep_true(part: &File, known: &mut Known, is_doubted: impl Fn(u64) -> bool) -> io::Result<()> {
     let mut block = vec![0; BLOCK_BYTES];
     let pieces = std::mem::take(&mut known.pieces);
     for (offset, (bytes, digest)) in pieces {
-        if digest_of(part, offset, bytes, &mut block)? == Some(digest) {
+        if !is_doubted(offset) || digest_of(part, offset, bytes, &mut block)? == Some(digest) {
             known.pieces.insert(offset, (bytes, digest));
         }
     }

@@ -9,12 +9,14 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use deltafin_checkpoint::{Header, header_extent};
+use deltafin_store::SpineNote;
 
 use crate::cut::{self, LENGTH_BYTES, Owner, Piece};
 use crate::folder::{self, Kind};
 use crate::listing::RemoteFile;
 use crate::map::{Known, Map};
 use crate::remote::{Manner, Remote, asking};
+use crate::wanted::Goal;
 use crate::{FetchError, Source, Wanted};
 
 /// A file of a source, and how much of it is still to come.
@@ -52,18 +54,17 @@ fn known(dir: &Path, file: &RemoteFile) -> Known {
 }
 
 impl Prospect {
-    fn of_all(file: RemoteFile, known: &Known) -> Prospect {
-        let here = match known.proven {
-            true => file.bytes,
-            false => known.pieces.values().map(|piece| piece.0).sum(),
-        };
+    fn of_all(file: RemoteFile, known: &Known, goal: &Goal) -> Prospect {
+        let (holes, listed) = (known.hole_bytes(), known.bytes());
+        let here = if known.proven { file.bytes.saturating_sub(holes) } else { listed };
+        let here = if goal.spares(&file, known) { here + holes } else { here };
         Prospect { missing: file.bytes.saturating_sub(here), here, file }
     }
 
-    fn of_pieces(file: RemoteFile, pieces: impl Iterator<Item = Piece>, known: &Known) -> Prospect {
+    fn of_pieces(file: RemoteFile, pieces: &[Piece], known: &Known, goal: &Goal) -> Prospect {
         let (mut here, mut missing) = (0, 0);
-        for piece in pieces {
-            *(if known.has(&piece) { &mut here } else { &mut missing }) += piece.bytes;
+        for piece in pieces.iter().filter(|piece| goal.includes(piece)) {
+            *(if goal.has(&file, known, piece) { &mut here } else { &mut missing }) += piece.bytes;
         }
         Prospect { file, here, missing }
     }
@@ -71,15 +72,14 @@ impl Prospect {
 
 /// Of a file in a folder, as far as that can be told without its source: nothing where a header is needed
 /// that is not here.
-pub(crate) fn look(dir: &Path, file: &RemoteFile, wanted: &Wanted) -> Option<Prospect> {
+pub(crate) fn look(dir: &Path, file: &RemoteFile, goal: &Goal) -> Option<Prospect> {
     let known = known(dir, file);
-    let is_whole = matches!(wanted, Wanted::All | Wanted::Fitting);
+    let is_whole = matches!(goal.wanted, Wanted::All | Wanted::Fitting);
     if known.proven || is_whole || !file.is_shard() || file.bytes <= LENGTH_BYTES {
-        return Some(Prospect::of_all(file.clone(), &known));
+        return Some(Prospect::of_all(file.clone(), &known, goal));
     }
     let pieces = pieces_here(dir, file, &known)?;
-    let pieces = pieces.into_iter().filter(|piece| wanted.includes(piece));
-    Some(Prospect::of_pieces(file.clone(), pieces, &known))
+    Some(Prospect::of_pieces(file.clone(), &pieces, &known, goal))
 }
 
 /// How much of an unfinished installation is here and how much is to come, by what the folder alone says; nothing
@@ -89,13 +89,15 @@ pub fn standing(dir: &Path) -> Option<Standing> {
         Kind::Full => Wanted::All,
         Kind::Stream => Wanted::Spine,
     };
+    let is_streamed = wanted == Wanted::Spine;
+    let goal = Goal { wanted, frees: SpineNote::read(dir).is_ok_and(|note| note.is_freed) };
     let files = folder::record(dir).ok().flatten()?.listing.files;
-    let looks: Option<Vec<_>> = files.iter().map(|file| look(dir, file, &wanted)).collect();
+    let looks: Option<Vec<_>> = files.iter().map(|file| look(dir, file, &goal)).collect();
     let sum = |part: fn(&Prospect) -> u64| looks.as_ref().map(|all| all.iter().map(part).sum());
     Some(Standing {
         here: sum(|prospect| prospect.here)?,
         missing: sum(|prospect| prospect.missing)?,
-        is_streamed: wanted == Wanted::Spine,
+        is_streamed,
     })
 }
 
@@ -106,27 +108,54 @@ pub(crate) async fn ask(
     manner: Manner<'_>,
     dir: &Path,
     file: RemoteFile,
-    wanted: &Wanted,
+    goal: &Goal,
 ) -> Result<Prospect, FetchError> {
-    if let Some(prospect) = look(dir, &file, wanted) {
+    if let Some(prospect) = look(dir, &file, goal) {
         return Ok(prospect);
     }
-    let length = asking(source, manner, || remote.bytes(&file, 0..LENGTH_BYTES)).await?;
-    let pieces = match header_extent(&length, file.bytes) {
-        Ok(extent) => {
-            let head = asking(source, manner, || remote.bytes(&file, 0..extent)).await?;
-            pieces(&head, extent, file.bytes)
-        }
-        // What cannot be a header is fetched, and refused when it is held against its proof.
-        Err(_) => pieces(&length, LENGTH_BYTES, file.bytes),
-    };
+    let head = from_source(remote, source, manner, &file).await?;
+    let pieces = pieces(&head, head.len() as u64, file.bytes);
     let known = known(dir, &file);
-    let pieces = pieces.into_iter().filter(|piece| wanted.includes(piece));
-    Ok(Prospect::of_pieces(file, pieces, &known))
+    Ok(Prospect::of_pieces(file, &pieces, &known, goal))
+}
+
+/// The header of a shard with its length, from the folder if it is there, else from the source.
+pub(crate) async fn head(
+    remote: &Remote,
+    source: &Source,
+    manner: Manner<'_>,
+    dir: &Path,
+    file: &RemoteFile,
+) -> Result<Vec<u8>, FetchError> {
+    match head_here(dir, file, &known(dir, file)) {
+        Some(head) => Ok(head),
+        None => from_source(remote, source, manner, file).await,
+    }
+}
+
+/// What cannot be a header is fetched, and refused when it is held against its proof: here it is its length.
+async fn from_source(
+    remote: &Remote,
+    source: &Source,
+    manner: Manner<'_>,
+    file: &RemoteFile,
+) -> Result<Vec<u8>, FetchError> {
+    let length_bytes = LENGTH_BYTES.min(file.bytes);
+    let length = asking(source, manner, || remote.bytes(file, 0..length_bytes)).await?;
+    match header_extent(&length, file.bytes) {
+        Ok(extent) => asking(source, manner, || remote.bytes(file, 0..extent)).await,
+        Err(_) => Ok(length),
+    }
 }
 
 /// All pieces of a shard in a folder, if its header is here.
 pub(crate) fn pieces_here(dir: &Path, file: &RemoteFile, known: &Known) -> Option<Vec<Piece>> {
+    let head = head_here(dir, file, known)?;
+    Some(pieces(&head, head.len() as u64, file.bytes))
+}
+
+/// The header of a shard in a folder, with its length, if it is here.
+fn head_here(dir: &Path, file: &RemoteFile, known: &Known) -> Option<Vec<u8>> {
     let open = File::open(path(dir, file)).ok()?;
     let read = |bytes: u64| -> io::Result<Vec<u8>> {
         let mut head = vec![0; bytes as usize];
@@ -140,11 +169,11 @@ pub(crate) fn pieces_here(dir: &Path, file: &RemoteFile, known: &Known) -> Optio
     if !cut::even(LENGTH_BYTES, extent, Owner::File).iter().all(whole) {
         return None;
     }
-    Some(pieces(&read(extent).ok()?, extent, file.bytes))
+    read(extent).ok()
 }
 
 /// All pieces of a shard, by its header: the header's own first.
-fn pieces(head: &[u8], extent: u64, bytes: u64) -> Vec<Piece> {
+pub(crate) fn pieces(head: &[u8], extent: u64, bytes: u64) -> Vec<Piece> {
     let mut all = cut::even(0, LENGTH_BYTES, Owner::File);
     all.extend(cut::even(LENGTH_BYTES, extent, Owner::File));
     match Header::parse(head, bytes) {

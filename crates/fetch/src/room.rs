@@ -5,6 +5,8 @@ use std::path::Path;
 
 use crate::folder::{Folder, part_path, taken_bytes};
 use crate::listing::{Listing, RemoteFile};
+use crate::packed::Packer;
+use crate::wanted::Goal;
 use crate::{FetchError, Wanted, prospect};
 
 /// What is left free beside a whole checkpoint, unless it was asked for: a hundredth of it, at most 1 GiB.
@@ -35,17 +37,20 @@ pub(crate) fn needed(dir: &Path, listing: &Listing) -> u64 {
 pub(crate) fn check(
     folder: &Folder,
     listing: &Listing,
-    wanted: &Wanted,
+    goal: &Goal,
+    packer: Option<&Packer>,
 ) -> Result<u64, FetchError> {
     let dir = folder.dir();
-    let (total, missing) = match wanted {
+    let looks = || listing.files.iter().filter_map(|file| prospect::look(dir, file, goal));
+    let (total, missing) = match goal.wanted {
         Wanted::All | Wanted::Fitting => (listing.bytes(), needed(dir, listing)),
-        Wanted::Spine | Wanted::Layers(_) => {
-            let looks = listing.files.iter().filter_map(|file| prospect::look(dir, file, wanted));
-            looks.fold((0, 0), |(total, missing), file| {
-                (total + file.here + file.missing, missing + file.missing)
-            })
-        }
+        Wanted::Spine | Wanted::Layers(_) => looks().fold((0, 0), |(total, missing), file| {
+            (total + file.here + file.missing, missing + file.missing)
+        }),
+    };
+    let missing = match packer {
+        None => missing,
+        Some(packer) => packer.room(looks().map(|file| file.missing).sum(), goal)?,
     };
     let free = free_bytes(dir).map_err(|error| FetchError::disk(dir, error))?;
     match missing > free {

@@ -10,9 +10,12 @@ use tokio::task::{JoinSet, spawn_blocking};
 use crate::cut::{self, LENGTH_BYTES, Owner, Piece};
 use crate::folder::Folder;
 use crate::listing::RemoteFile;
+use crate::map::Map;
+use crate::packed::Packer;
 use crate::part::{Found, Part};
 use crate::piece::{self, Broken, Sink as _, Traffic};
-use crate::{Event, FetchError, Wanted};
+use crate::wanted::Goal;
+use crate::{Event, FetchError, Wanted, prospect};
 
 /// A file that turns out to be another one than announced, or changes on the way, is fetched again this
 /// often.
@@ -25,7 +28,9 @@ pub(crate) struct Work {
     /// Requests that may be on their way.
     pub(crate) jobs: usize,
     /// How much of the files.
-    pub(crate) wanted: Wanted,
+    pub(crate) goal: Goal,
+    /// Packs the spine as it arrives, where it is to be packed.
+    pub(crate) packer: Option<Arc<Packer>>,
 }
 
 /// How a file's transfer ended.
@@ -39,11 +44,29 @@ pub(crate) enum End {
     Missing(String),
 }
 
-/// Brings a file here.
+/// Brings a file here, and packs what it was the last file for.
 pub(crate) async fn file(work: Arc<Work>, file: RemoteFile) -> Result<End, FetchError> {
-    let part = match find(&work, &file).await? {
+    let end = bring(&work, &file).await?;
+    let is_settled = match end {
+        End::Done => true,
+        End::Partial => work.goal.wanted == Wanted::Spine,
+        End::Missing(_) => false,
+    };
+    if is_settled && let Some(packer) = work.packer.clone() {
+        work.traffic.watch.event(Event::Packing { name: &file.name });
+        joined(spawn_blocking(move || packer.settle(&file)).await)??;
+    }
+    Ok(end)
+}
+
+async fn bring(work: &Arc<Work>, file: &RemoteFile) -> Result<End, FetchError> {
+    let part = match find(work, file).await? {
         Found::Done => {
-            work.traffic.watch.event(Event::Kept { bytes: file.bytes });
+            let filled = match fill_holes(work, file).await? {
+                Ok(filled) => filled,
+                Err(why) => return Ok(End::Missing(why)),
+            };
+            work.traffic.watch.event(Event::Kept { bytes: file.bytes - filled });
             work.traffic.watch.event(Event::Done { name: &file.name });
             return Ok(End::Done);
         }
@@ -55,11 +78,11 @@ pub(crate) async fn file(work: Arc<Work>, file: RemoteFile) -> Result<End, Fetch
     work.traffic.watch.event(Event::Began { name: &file.name, bytes: file.bytes });
     let mut why = String::new();
     for try_again in 0..TRIES {
-        why = match pieces(&work, &part, try_again == 0).await {
+        why = match pieces(work, &part, try_again == 0).await {
             Ok(false) => return Ok(End::Partial),
             Ok(true) => {
                 work.traffic.watch.event(Event::Proving { name: &file.name });
-                if finish(&work, &part).await? {
+                if finish(work, &part).await? {
                     work.traffic.watch.event(Event::Done { name: &file.name });
                     return Ok(End::Done);
                 }
@@ -69,10 +92,51 @@ pub(crate) async fn file(work: Arc<Work>, file: RemoteFile) -> Result<End, Fetch
             Err(Broken::Lasting(why)) => return Ok(End::Missing(why)),
             Err(Broken::Disk(error)) => return Err(FetchError::disk(part.path(), error)),
         };
+        if let Some(packer) = work.packer.clone() {
+            let file = file.clone();
+            joined(spawn_blocking(move || packer.forget(&file)).await)??;
+        }
         let lost = part.reset().map_err(|error| FetchError::disk(part.path(), error))?;
         work.traffic.watch.event(Event::Lost { bytes: lost });
     }
     Ok(End::Missing(format!("{why}, {TRIES} times")))
+}
+
+/// Fetches again what a proven file has holes for and is in no pack any more, or is not to be. Gives how
+/// many bytes that are, or the reason where they are not to be had.
+async fn fill_holes(
+    work: &Arc<Work>,
+    file: &RemoteFile,
+) -> Result<Result<u64, String>, FetchError> {
+    let disk = |error| FetchError::disk(&work.folder.file(&file.name), error);
+    let map = work.folder.map(&file.name);
+    let known = Map::read(&map, file).map_err(disk)?.unwrap_or_default();
+    if known.hole_bytes() == 0 {
+        return Ok(Ok(0));
+    }
+    let pieces = prospect::pieces_here(work.folder.dir(), file, &known).unwrap_or_default();
+    let is_wanted = |piece: &Piece| known.is_freed(piece) && !is_held(work, file, piece);
+    let pieces: Vec<Piece> = pieces.into_iter().filter(is_wanted).collect();
+    if pieces.is_empty() {
+        return Ok(Ok(0));
+    }
+    let bytes = pieces.iter().map(|piece| piece.bytes).sum();
+    let part = Arc::new(Part::with_holes(&work.folder, file).map_err(disk)?);
+    let mut why = String::new();
+    for _ in 0..TRIES {
+        why = match fetch_all(work, &part, &pieces, false).await {
+            Ok(()) => return part.filled(work.goal.frees).map(|()| Ok(bytes)).map_err(disk),
+            Err(Broken::Changed(why)) => format!("it changed at the source: {why}"),
+            Err(Broken::Lasting(why)) => return Ok(Err(why)),
+            Err(Broken::Disk(error)) => return Err(disk(error)),
+        };
+    }
+    Ok(Err(format!("{why}, {TRIES} times")))
+}
+
+/// Whether finished parts of the pack have all of a piece.
+fn is_held(work: &Work, file: &RemoteFile, piece: &Piece) -> bool {
+    work.packer.as_ref().is_some_and(|packer| packer.holds(file, piece))
 }
 
 async fn find(work: &Arc<Work>, file: &RemoteFile) -> Result<Found, FetchError> {
@@ -121,9 +185,14 @@ pub(crate) async fn header(work: Arc<Work>, file: RemoteFile) -> Result<(), Fetc
 async fn pieces(work: &Arc<Work>, part: &Arc<Part>, is_first: bool) -> Result<bool, Broken> {
     let mut all = after_header(work, part, is_first).await?;
     let count = all.len();
-    all.retain(|piece| work.wanted.includes(piece));
+    all.retain(|piece| work.goal.includes(piece));
+    let wanted = all.len();
+    let known = part.known();
+    if work.goal.spares(part.file(), &known) {
+        all.retain(|piece| !(known.is_freed(piece) && is_held(work, part.file(), piece)));
+    }
     fetch_all(work, part, &all, is_first).await?;
-    Ok(all.len() == count)
+    Ok(wanted == count)
 }
 
 /// Brings a shard's header here; gives the pieces after it, or those of any other file.
@@ -192,5 +261,8 @@ async fn fetch_all(
 /// Fetches a piece, and notes that it is here.
 async fn fetch(work: Arc<Work>, part: Arc<Part>, piece: Piece) -> Result<(), Broken> {
     let digest = piece::fetch(&work.traffic, &*part, piece).await?;
+    if part.refuses(piece, &digest) {
+        return Err(Broken::Changed("what came is not what was here before".to_owned()));
+    }
     part.note(piece, digest).map_err(Broken::Disk)
 }

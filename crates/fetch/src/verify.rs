@@ -14,6 +14,7 @@ use crate::cut::{self, LENGTH_BYTES, Owner, Piece};
 use crate::folder::{self, Folder, Kind};
 use crate::listing::RemoteFile;
 use crate::map::{Digest, Known, Map};
+use crate::packed::Pack;
 use crate::part::digest_of;
 use crate::{Event, FetchError, Watch, prospect};
 
@@ -44,10 +45,12 @@ pub struct Verified {
     pub damage: Vec<Damage>,
 }
 
-/// Something to read: of a file, this piece, which had this digest; or all of it, if no pieces are known.
-struct Task<'r> {
-    file: &'r RemoteFile,
-    piece: Option<(u64, u64, Digest)>,
+/// Something to read.
+enum Task<'r> {
+    /// Of a file, this piece, which had this digest; or all of it, if no pieces are known.
+    File { file: &'r RemoteFile, piece: Option<(u64, u64, Digest)> },
+    /// The file of this number of a pack.
+    Packed { pack: &'r Pack, number: usize },
 }
 
 /// Looks at every file that was installed in a folder; `is_deep`, at every byte.
@@ -68,33 +71,44 @@ pub fn verify(
         let part = folder::part_path(dir, &file.name);
         if is_streamed && fs::metadata(part).is_ok_and(|meta| meta.len() == file.bytes) {
             // Of what has holes, what is noted is here.
-            let map = Map::read(&folder::map_path(dir, &file.name), file);
-            let pieces = map.ok().flatten().unwrap_or_default().pieces.into_iter();
-            let task =
-                |(offset, (bytes, digest))| Task { file, piece: Some((offset, bytes, digest)) };
-            tasks.extend(pieces.map(task).filter(|_| is_deep));
+            let pieces = known(dir, file).pieces.into_iter();
+            tasks.extend(pieces.map(|piece| task(file, piece)).filter(|_| is_deep));
         } else if length != file.bytes {
             let of = format!("{length} bytes of {}", file.bytes);
             found.damage.push(Damage { file: file.name.clone(), offset: 0, bytes: file.bytes, of });
         } else if is_deep {
-            let map = Map::read(&folder::map_path(dir, &file.name), file);
-            let pieces = map.ok().flatten().unwrap_or_default().pieces;
-            match covers(&pieces, file.bytes) {
-                true => tasks.extend(pieces.into_iter().map(|(offset, (bytes, digest))| Task {
-                    file,
-                    piece: Some((offset, bytes, digest)),
-                })),
-                false => tasks.push(Task { file, piece: None }),
+            let known = known(dir, file);
+            match covers(&known, file.bytes) {
+                true => tasks.extend(known.pieces.into_iter().map(|piece| task(file, piece))),
+                false => tasks.push(Task::File { file, piece: None }),
             }
+        }
+    }
+    let pack = Pack::of(dir);
+    if let Some(pack) = &pack {
+        found.files += pack.files();
+        found.damage.extend(pack.shallow());
+        let is_whole = found.damage.iter().all(|damage| !damage.file.contains('/'));
+        if is_deep && is_whole {
+            tasks.extend((0..pack.files()).map(|number| Task::Packed { pack, number }));
         }
     }
     let bytes = tasks.iter().map(Task::bytes).sum();
     watch.event(Event::Plan { source: &record.listing.source, files: files.len(), bytes });
     let damaged = read_all(dir, &tasks, watch, stop)?;
     found.bytes = bytes;
-    found.damage.extend(damaged.into_iter().map(|task| tasks[task].damage(dir)));
+    found.damage.extend(damaged);
     found.damage.sort_by(|a, b| (&a.file, a.offset).cmp(&(&b.file, b.offset)));
     Ok(found)
+}
+
+fn known(dir: &Path, file: &RemoteFile) -> Known {
+    let map = Map::read(&folder::map_path(dir, &file.name), file);
+    map.ok().flatten().unwrap_or_default()
+}
+
+fn task(file: &RemoteFile, (offset, (bytes, digest)): (u64, (u64, Digest))) -> Task<'_> {
+    Task::File { file, piece: Some((offset, bytes, digest)) }
 }
 
 /// Takes damaged pieces back, so that the next installation fetches them and nothing else.
@@ -105,6 +119,7 @@ pub fn give_up(dir: &Path, damage: &[Damage]) -> Result<(), FetchError> {
     // Unfinished first: whatever comes between, the folder does not run as it is.
     let (kind, _) = folder.state().unwrap_or((Kind::Full, false));
     folder.begin(&record, kind).map_err(disk)?;
+    Pack::of(dir).map_or(Ok(()), |pack| pack.give_up(damage)).map_err(disk)?;
     for file in &record.listing.files {
         let lost: Vec<u64> =
             damage.iter().filter(|damage| damage.file == file.name).map(|d| d.offset).collect();
@@ -114,6 +129,15 @@ pub fn give_up(dir: &Path, damage: &[Damage]) -> Result<(), FetchError> {
         }
         let map = folder.map(&file.name);
         let mut known = Map::read(&map, file).map_err(disk)?.unwrap_or_default();
+        if known.proven && known.hole_bytes() > 0 && is_data(dir, file, &known, &lost) {
+            // With holes it cannot be held against its digest as a whole; but what these pieces were is known.
+            let is_lost = |offset: &u64| lost.contains(offset);
+            let (more, pieces) = known.pieces.into_iter().partition(|(at, _)| is_lost(at));
+            known.pieces = pieces;
+            known.freed.extend::<BTreeMap<_, _>>(more);
+            Map::create(&map, file, known).map_err(disk)?;
+            continue;
+        }
         known.pieces.retain(|offset, _| !lost.contains(offset));
         known.proven = false;
         // A map without proof before a part with damage: the other order could pass for a finished one.
@@ -125,20 +149,28 @@ pub fn give_up(dir: &Path, damage: &[Damage]) -> Result<(), FetchError> {
     folder.sync().map_err(disk)
 }
 
-/// Whether pieces follow each other from the first byte to the last.
-fn covers(pieces: &BTreeMap<u64, (u64, Digest)>, bytes: u64) -> bool {
+/// Whether no header is among what was lost.
+fn is_data(dir: &Path, file: &RemoteFile, known: &Known, lost: &[u64]) -> bool {
+    let pieces = prospect::pieces_here(dir, file, known).unwrap_or_default();
+    let is_data = |piece: &&Piece| piece.owner != Owner::File;
+    lost.iter().all(|at| pieces.iter().filter(is_data).any(|piece| piece.offset == *at))
+}
+
+/// Whether pieces, and holes that a pack has the bytes of, follow each other from the first byte to the last.
+fn covers(known: &Known, bytes: u64) -> bool {
+    let all: BTreeMap<_, _> = known.freed.iter().chain(&known.pieces).collect();
     let end =
-        pieces.iter().try_fold(0, |end, (offset, piece)| (*offset == end).then_some(end + piece.0));
+        all.iter().try_fold(0, |end, (offset, piece)| (**offset == end).then_some(end + piece.0));
     end == Some(bytes)
 }
 
-/// Reads all of it, on as many threads as there are processors; gives which tasks found damage.
+/// Reads all of it, on as many threads as there are processors; gives the damage.
 fn read_all(
     dir: &Path,
     tasks: &[Task<'_>],
     watch: &dyn Watch,
     stop: &AtomicBool,
-) -> Result<Vec<usize>, FetchError> {
+) -> Result<Vec<Damage>, FetchError> {
     let (next, damaged) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || -> Result<(), FetchError> {
         let mut block = vec![0; BLOCK_BYTES];
@@ -148,11 +180,8 @@ fn read_all(
             }
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(task) = tasks.get(number) else { return Ok(()) };
-            let path = prospect::path(dir, task.file);
-            let holds = task.holds(&path, &mut block);
-            if !holds.map_err(|error| FetchError::disk(&path, error))? {
-                damaged.lock().unwrap_or_else(PoisonError::into_inner).push(number);
-            }
+            let found = task.damage(dir, &mut block)?;
+            damaged.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
             watch.event(Event::Kept { bytes: task.bytes() });
         }
     };
@@ -170,36 +199,54 @@ fn read_all(
 
 impl Task<'_> {
     fn bytes(&self) -> u64 {
-        self.piece.map_or(self.file.bytes, |(_, bytes, _)| bytes)
-    }
-
-    fn holds(&self, path: &Path, block: &mut [u8]) -> io::Result<bool> {
-        match self.piece {
-            Some((offset, bytes, digest)) => {
-                Ok(digest_of(&File::open(path)?, offset, bytes, block)? == Some(digest))
-            }
-            None => Ok(self.file.proof.holds(path, self.file.bytes)?.unwrap_or(true)),
+        match self {
+            Task::File { file, piece } => piece.map_or(file.bytes, |(_, bytes, _)| bytes),
+            Task::Packed { pack, number } => pack.bytes(*number),
         }
     }
 
-    fn damage(&self, dir: &Path) -> Damage {
-        let file = self.file.name.clone();
-        let Some((offset, bytes, _)) = self.piece else {
-            return Damage { file, offset: 0, bytes: self.file.bytes, of: "the file".to_owned() };
+    /// Reads it; gives what is damaged.
+    fn damage(&self, dir: &Path, block: &mut [u8]) -> Result<Vec<Damage>, FetchError> {
+        let (file, piece) = match self {
+            Task::Packed { pack, number } => return Ok(pack.deep(*number)),
+            Task::File { file, piece } => (*file, *piece),
         };
-        let owner =
-            owner(&prospect::path(dir, self.file), self.file, offset).unwrap_or(Owner::File);
-        let of = match owner {
-            Owner::File if offset <= LENGTH_BYTES && self.file.is_shard() => {
-                "its header".to_owned()
-            }
-            Owner::File => "the file".to_owned(),
-            Owner::Global => "weights outside the layers".to_owned(),
-            Owner::Layer(layer) => format!("layer {layer}, what every token uses"),
-            Owner::Expert(layer, expert) => format!("layer {layer}, expert {expert}"),
-        };
-        Damage { file, offset, bytes, of }
+        let path = prospect::path(dir, file);
+        match holds(&path, file, piece, block) {
+            Ok(true) => Ok(Vec::new()),
+            Ok(false) => Ok(vec![damage(&path, file, piece)]),
+            Err(error) => Err(FetchError::disk(&path, error)),
+        }
     }
+}
+
+fn holds(
+    path: &Path,
+    file: &RemoteFile,
+    piece: Option<(u64, u64, Digest)>,
+    block: &mut [u8],
+) -> io::Result<bool> {
+    match piece {
+        Some((offset, bytes, digest)) => {
+            Ok(digest_of(&File::open(path)?, offset, bytes, block)? == Some(digest))
+        }
+        None => Ok(file.proof.holds(path, file.bytes)?.unwrap_or(true)),
+    }
+}
+
+fn damage(path: &Path, file: &RemoteFile, piece: Option<(u64, u64, Digest)>) -> Damage {
+    let name = file.name.clone();
+    let Some((offset, bytes, _)) = piece else {
+        return Damage { file: name, offset: 0, bytes: file.bytes, of: "the file".to_owned() };
+    };
+    let of = match owner(path, file, offset).unwrap_or(Owner::File) {
+        Owner::File if offset <= LENGTH_BYTES && file.is_shard() => "its header".to_owned(),
+        Owner::File => "the file".to_owned(),
+        Owner::Global => "weights outside the layers".to_owned(),
+        Owner::Layer(layer) => format!("layer {layer}, what every token uses"),
+        Owner::Expert(layer, expert) => format!("layer {layer}, expert {expert}"),
+    };
+    Damage { file: name, offset, bytes, of }
 }
 
 /// Whose bytes a shard has at an offset, as far as its header can be read.

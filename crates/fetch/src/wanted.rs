@@ -2,7 +2,10 @@
 
 use std::ops::RangeInclusive;
 
+use crate::Proof;
 use crate::cut::{Owner, Piece};
+use crate::listing::RemoteFile;
+use crate::map::Known;
 
 /// How much of a checkpoint is to be here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,5 +32,32 @@ impl Wanted {
                 piece.owner.layer().is_none_or(|layer| layers.contains(&layer))
             }
         }
+    }
+}
+
+/// What is to be brought here, and whether a piece that is in a pack has to be here, too.
+#[derive(Clone, Debug)]
+pub(crate) struct Goal {
+    pub(crate) wanted: Wanted,
+    /// What a pack holds is to be a hole.
+    pub(crate) frees: bool,
+}
+
+impl Goal {
+    /// Whether a piece is to come, unless it is here.
+    pub(crate) fn includes(&self, piece: &Piece) -> bool {
+        self.wanted.includes(piece)
+    }
+
+    /// Whether nothing more is to come of a piece, if those that were freed are still in a pack. The digest
+    /// of a whole shard is that of all its bytes: until the shard was held against it they are wanted again.
+    pub(crate) fn has(&self, file: &RemoteFile, known: &Known, piece: &Piece) -> bool {
+        known.has(piece) || self.spares(file, known) && known.is_freed(piece)
+    }
+
+    /// Whether what was freed of a file need not come again.
+    pub(crate) fn spares(&self, file: &RemoteFile, known: &Known) -> bool {
+        let is_whole = matches!(self.wanted, Wanted::All | Wanted::Fitting);
+        self.frees && (known.proven || file.proof == Proof::None || !is_whole)
     }
 }

@@ -48,6 +48,13 @@ pub enum Event<'e> {
         /// Its name.
         name: &'e str,
     },
+    /// The drive takes no bytes of a file back, so what was released stays beside its pack.
+    Keeps,
+    /// What every token uses is being packed, as far as this file was the last for it.
+    Packing {
+        /// Its name.
+        name: &'e str,
+    },
     /// A file is here and proven.
     Done {
         /// Its name.

@@ -71,6 +71,7 @@ fn convert_on<D: Disk>(
     out: &Path,
     watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Converted, ConvertError> {
+    checkpoint.check_released()?;
     let source = checkpoint.identity().map_err(ConvertError::Identity)?;
     let target = Target::open(disk, out)?;
     let done = target.done()?;
@@ -91,6 +92,7 @@ fn convert_on<D: Disk>(
 
 /// Makes the pack in memory, for checkpoints that are small and lie nowhere.
 pub fn pack_in_memory(checkpoint: &Checkpoint, recipe: Recipe) -> Result<SpinePack, ConvertError> {
+    checkpoint.check_released()?;
     let source = checkpoint.identity().map_err(ConvertError::Identity)?;
     let (mut files, mut contents) = (Vec::new(), Vec::new());
     for part in PackPart::all(checkpoint.spec()) {
@@ -265,7 +267,7 @@ impl<D: Disk> Work<'_, D> {
 }
 
 /// The length of a part's file when every matrix can be quantised.
-fn planned_bytes(catalog: &Catalog, part: PackPart, recipe: Recipe) -> u64 {
+pub(crate) fn planned_bytes(catalog: &Catalog, part: PackPart, recipe: Recipe) -> u64 {
     let mut layout = PackLayout::default();
     for (dtype, shape) in stream::planned(catalog, part, recipe) {
         let _ = layout.place(shape.bytes(dtype).unwrap_or(0));
@@ -277,7 +279,7 @@ fn planned_bytes(catalog: &Catalog, part: PackPart, recipe: Recipe) -> u64 {
 }
 
 /// Why a part is not made.
-enum Stopped {
+pub(crate) enum Stopped {
     Read(deltafin_store::StoreError),
     Write(io::Error),
     Asked,
@@ -285,7 +287,7 @@ enum Stopped {
 
 /// Makes one part: a thread reads and quantises, this one hashes and writes. `watch` is told how
 /// many bytes of source each step took.
-fn make<O: Output>(
+pub(crate) fn make<O: Output>(
     catalog: &Catalog,
     store: &dyn Store,
     recipe: Recipe,

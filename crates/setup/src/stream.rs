@@ -72,6 +72,11 @@ pub(crate) fn source_bytes(catalog: &Catalog, part: PackPart) -> u64 {
     sources(catalog, part).map(|source| source.span.len()).sum()
 }
 
+/// The released tensors of a part, in the order they are read.
+pub(crate) fn spans(catalog: &Catalog, part: PackPart) -> impl Iterator<Item = Span> {
+    sources(catalog, part).map(|source| source.span)
+}
+
 fn wanted(recipe: Recipe, source: &Source) -> Dtype {
     let quantized = recipe.quantizes(source.id) && source.dtype == Dtype::Bf16;
     if quantized { Dtype::I8 } else { source.dtype }

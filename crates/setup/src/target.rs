@@ -68,6 +68,11 @@ impl<'d, D: Disk> Target<'d, D> {
         Ok(None)
     }
 
+    /// Whether the folder says that it is a pack.
+    pub(crate) fn is_pack(&self) -> bool {
+        self.dir.join(MANIFEST).exists()
+    }
+
     /// Whether a file is there with every byte that was written.
     pub(crate) fn proves(&self, file: &PackFile) -> bool {
         digests(&self.path(file.part))

@@ -42,6 +42,10 @@ pub enum StoreError {
          {offset}; start again with files at rest"
     )]
     Changed { file: String, offset: u64, wanted: u64, what: &'static str },
+    #[error(
+        "{file}: the released spine is not here, its pack is; `deltafin setup --spine bf16` fetches it again"
+    )]
+    Freed { file: String },
     #[error("{file}: {wanted} bytes at offset {offset} are not here and cannot be had: {reason}")]
     Distant { file: String, offset: u64, wanted: u64, reason: String },
 }
@@ -62,6 +66,11 @@ pub enum OpenError {
          'deltafin setup --full --model {}' brings them here", path.display(), path.display()
     )]
     Streamed { path: PathBuf },
+    #[error(
+        "{}: '{found}' is no note on a spine that this program knows (version {known}); use the program \
+         that wrote it", path.display()
+    )]
+    SpineNote { path: PathBuf, found: String, known: u64 },
     #[error("{}: not a folder; give the folder that holds config.json", path.display())]
     NotAFolder { path: PathBuf },
     #[error(

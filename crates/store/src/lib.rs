@@ -32,7 +32,7 @@ pub use local::{Files, LocalFile, LocalShards};
 pub use memory::{MemoryShards, ShardBytes};
 pub use open::{
     DeclaredIds, Inspection, declared_ids, from_memory, inspect_dir, inspect_streamed, open_dir,
-    open_streamed,
+    open_streamed, open_unfinished,
 };
-pub use spine::{Damage, SpineChoice, SpineError, SpinePack, pack_dir};
+pub use spine::{Damage, SpineChoice, SpineError, SpineNote, SpinePack, pack_dir};
 pub use store::{Distant, Store, read_record, read_row};

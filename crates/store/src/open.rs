@@ -16,7 +16,9 @@ use crate::checkpoint::stop_ids;
 use crate::error::reason;
 use crate::folder::{DirFolder, Folder, MemoryFolder, leftovers, some_names};
 use crate::local::not_found;
-use crate::{Checkpoint, LocalShards, MemoryShards, OpenError, ShardBytes, Store, TokenizerFiles};
+use crate::{
+    Checkpoint, LocalShards, MemoryShards, OpenError, ShardBytes, SpineNote, Store, TokenizerFiles,
+};
 
 const CONFIG: &str = "config.json";
 const GENERATION: &str = "generation_config.json";
@@ -129,6 +131,16 @@ pub fn inspect_streamed(
     }
 }
 
+/// As [`open_streamed`], of a folder that is still being set up: `shards` has headers, and little else may be
+/// read. Whether the released spine is there is for the caller to know.
+pub fn open_unfinished(
+    path: &Path,
+    shards: impl Fn(&[String]) -> Result<Arc<dyn Store>, OpenError>,
+) -> Result<Checkpoint, OpenError> {
+    let opened = inspect(&DirFolder(path), path.display().to_string(), Vec::new(), shards);
+    first_problem(opened).map(|checkpoint| Checkpoint { freed: None, ..checkpoint })
+}
+
 fn check_folder(path: &Path) -> Result<(), OpenError> {
     let is_unfinished = || UNFINISHED.iter().any(|record| path.join(record).exists());
     match fs::metadata(path) {
@@ -218,6 +230,8 @@ fn assemble(
         return None;
     };
     let config = config?;
+    let note = folder.directory().map_or(Ok(SpineNote::RELEASED), SpineNote::read);
+    let note = noted(note, problems)?;
     let catalog = read_catalog(folder, &config, index.as_ref(), &*store, problems)?;
     Some(Checkpoint {
         config,
@@ -229,6 +243,7 @@ fn assemble(
         notices,
         folder: folder.directory().map(Path::to_owned),
         recipe: Recipe::Bf16,
+        freed: note.is_freed.then_some(note.recipe),
         packed: None,
     })
 }

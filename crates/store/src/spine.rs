@@ -5,6 +5,7 @@
 //! quietly taken in its place.
 
 mod error;
+mod note;
 mod pack;
 mod stacked;
 
@@ -16,6 +17,7 @@ use deltafin_checkpoint::Recipe;
 use crate::Checkpoint;
 use crate::local::not_found;
 pub use error::SpineError;
+pub use note::SpineNote;
 pub use pack::{Damage, SpinePack};
 use stacked::Stacked;
 
@@ -42,11 +44,14 @@ impl Checkpoint {
         match choice {
             SpineChoice::Auto => match self.pack_on_disk(Recipe::Int8)? {
                 Some(pack) => self.with_pack(pack),
-                None => self.with_spine(&SpineChoice::Recipe(Recipe::Bf16)),
+                None => match self.freed {
+                    Some(recipe) => Err(self.no_pack(recipe)),
+                    None => self.with_spine(&SpineChoice::Recipe(Recipe::Bf16)),
+                },
             },
             SpineChoice::Recipe(recipe) => match self.pack_on_disk(*recipe)? {
                 Some(pack) => self.with_pack(pack),
-                None if *recipe == Recipe::Bf16 => Ok(self),
+                None if *recipe == Recipe::Bf16 => self.check_released().map(|()| self),
                 None => Err(self.no_pack(*recipe)),
             },
             SpineChoice::Pack(dir) => {
@@ -56,9 +61,27 @@ impl Checkpoint {
         }
     }
 
+    /// The recipe whose pack holds what setup took out of the shards when it made it; nothing where
+    /// the shards have the released spine.
+    pub fn freed(&self) -> Option<Recipe> {
+        self.freed
+    }
+
+    /// Refuses a checkpoint whose shards do not have the released spine.
+    pub fn check_released(&self) -> Result<(), SpineError> {
+        match (self.freed, &self.folder) {
+            (Some(held), Some(folder)) => Err(SpineError::Freed { model: folder.clone(), held }),
+            _ => Ok(()),
+        }
+    }
+
     /// This checkpoint with the spine and the head of a pack.
     pub fn with_pack(mut self, pack: SpinePack) -> Result<Checkpoint, SpineError> {
-        let (identity, manifest) = (self.identity()?, pack.manifest());
+        let identity = match self.freed {
+            Some(_) => self.identity_with(&pack)?,
+            None => self.identity()?,
+        };
+        let manifest = pack.manifest();
         if manifest.source != identity {
             let (wanted, found) = (identity, manifest.source);
             return Err(SpineError::Source { path: pack.path().to_owned(), wanted, found });
@@ -92,6 +115,11 @@ impl Checkpoint {
 
     fn no_pack(&self, recipe: Recipe) -> SpineError {
         match &self.folder {
+            Some(folder) if self.freed == Some(recipe) => SpineError::PackGone {
+                path: pack_dir(folder, recipe),
+                recipe,
+                model: folder.clone(),
+            },
             Some(folder) => {
                 SpineError::NoPack { path: pack_dir(folder, recipe), recipe, model: folder.clone() }
             }

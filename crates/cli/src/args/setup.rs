@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use deltafin_fetch::{FetchError, Source, Wanted};
+use clap::{Args, ValueEnum};
+use deltafin_fetch::{FetchError, Source, Spine, Wanted};
 
 use super::Usage;
 use super::engine::ModelArg;
@@ -55,6 +55,18 @@ pub(crate) struct SetupArgs {
     #[arg(long, value_name = "FIRST-LAST")]
     layers: Option<Layers>,
 
+    /// How what every token uses is to lie
+    ///
+    /// int8 takes half the bytes, on the drive and for each token, and changes what the model computes a little
+    /// ('deltafin eval compare' says how much). Each layer is packed when it is here and proven, and its released
+    /// bytes are given back to the drive; --spine bf16 later fetches them again.
+    #[arg(long, value_enum, default_value = "auto")]
+    spine: SpineArg,
+
+    /// Keep the released bytes beside the int8 ones, so that both can run
+    #[arg(long)]
+    keep_bf16: bool,
+
     /// Say what would be fetched, and how large it is; fetch nothing
     #[arg(long)]
     dry_run: bool,
@@ -81,6 +93,16 @@ pub(crate) struct SetupArgs {
     json: bool,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SpineArg {
+    /// As the folder was begun; in a new one, as released
+    Auto,
+    /// As released
+    Bf16,
+    /// Packed as signed bytes with one scale per row
+    Int8,
+}
+
 /// A checkpoint to get.
 #[derive(Debug)]
 pub(crate) struct Setup {
@@ -90,6 +112,8 @@ pub(crate) struct Setup {
     pub(crate) source: Option<Source>,
     /// How much of it.
     pub(crate) wanted: Wanted,
+    /// How what every token uses is to lie.
+    pub(crate) spine: Spine,
     /// Whether only to say what would be done.
     pub(crate) is_dry_run: bool,
     /// Requests on their way at once.
@@ -116,8 +140,20 @@ impl SetupArgs {
             None => None,
         };
         let source = self.source.map(|typed| typed.parse()).transpose();
+        let spine = match (self.spine, self.keep_bf16) {
+            (SpineArg::Int8, keeps_released) => Spine::Int8 { keeps_released },
+            (_, true) => {
+                return Err(Usage(
+                    "--keep-bf16 keeps the released bytes beside int8 ones: give --spine int8, too"
+                        .to_owned(),
+                ));
+            }
+            (SpineArg::Auto, false) => Spine::AsBegun,
+            (SpineArg::Bf16, false) => Spine::Released,
+        };
         Ok(Setup {
             dir,
+            spine,
             source: source.map_err(|error: FetchError| Usage(error.to_string()))?,
             wanted: match (self.full, self.stream, self.layers) {
                 (true, _, _) => Wanted::All,

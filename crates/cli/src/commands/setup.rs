@@ -1,10 +1,12 @@
 //! `setup`: from a source to a model that runs.
 
 mod progress;
+mod spine;
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use deltafin_fetch::{
@@ -29,9 +31,9 @@ use progress::Progress;
 pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
     let interrupts = Interrupts::install()?.and_terminations()?;
     if let Some(dir) = here_already(asked)? {
-        return adopt(asked, &dir);
+        return adopt(asked, &dir, interrupts.begin());
     }
-    let source = logins::with_login(asked.source.clone().unwrap_or_else(Source::released));
+    let source = logins::with_login(source(asked));
     let dir = asked.dir.clone().map_or_else(|| usual_folder(&source), Ok)?;
     let stop = interrupts.begin();
     let order = Order {
@@ -41,6 +43,7 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
         jobs: asked.jobs,
         bytes_per_second: asked.bytes_per_second,
         wanted: asked.wanted.clone(),
+        spine: asked.spine,
         patience: patience(asked),
     };
     let (began, progress) = (Instant::now(), Arc::new(Progress::new(asked.json)));
@@ -64,6 +67,12 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
     let checkpoint = streamed::open_dir(&dir, &Network::unused())?;
     let took = began.elapsed().as_secs_f64();
     report(asked, &checkpoint, &remembered(&dir)?, &words(&installed, took), installed.received)
+}
+
+/// The source that was given, or the one that the folder came from.
+fn source(asked: &Setup) -> Source {
+    let begun = || asked.dir.as_deref().and_then(fetch::installed_from);
+    asked.source.clone().or_else(begun).unwrap_or_else(Source::released)
 }
 
 /// How long the source is asked: who only looks has nothing that a lost network could cost.
@@ -133,12 +142,12 @@ fn here_already(asked: &Setup) -> Result<Option<PathBuf>, Failure> {
             return Ok(foreign);
         }
     }
-    let source = asked.source.clone().unwrap_or_else(Source::released);
+    let source = source(asked);
     Ok(fetch::cached(&source).filter(|dir| asked.dir.is_none() && opens(dir)))
 }
 
 /// Uses a checkpoint where it is.
-fn adopt(asked: &Setup, dir: &Path) -> Result<(), Failure> {
+fn adopt(asked: &Setup, dir: &Path, stop: &AtomicBool) -> Result<(), Failure> {
     let checkpoint = deltafin_store::open_dir(dir)?;
     checkpoint.notices.iter().for_each(|notice| terminal::say(notice));
     if asked.is_dry_run {
@@ -147,6 +156,7 @@ fn adopt(asked: &Setup, dir: &Path) -> Result<(), Failure> {
             shown(dir)
         ));
     }
+    let checkpoint = spine::beside(asked.spine, checkpoint, stop)?;
     report(asked, &checkpoint, &remembered(dir)?, "here already, used where it is", 0)
 }
 
@@ -212,6 +222,7 @@ fn report(
         return terminal::print_line(&done.to_string());
     }
     terminal::print_line(&format!("{}: {layers} layers, {how}", shown(dir)))?;
+    spine::say(checkpoint);
     if env::var_os("DELTAFIN_MODEL").is_none_or(|model| model.is_empty()) {
         terminal::say("ready: deltafin chat");
     }
@@ -237,7 +248,7 @@ fn report_outlook(asked: &Setup, dir: &Path, outlook: &Outlook) -> Result<(), Fa
         let source = &outlook.source;
         return terminal::print_line(&event(
             "outlook",
-            json!({"source": source, "path": dir.display().to_string(), "bytes": total, "missing": missing, "streams": outlook.extent == Wanted::Spine, "files": files}),
+            json!({"source": source, "path": dir.display().to_string(), "bytes": total, "missing": missing, "streams": outlook.extent == Wanted::Spine, "spine": spine::json(outlook.packed), "files": files}),
         ));
     }
     for Prospect { file, missing, .. } in &outlook.files {
@@ -250,6 +261,9 @@ fn report_outlook(asked: &Setup, dir: &Path, outlook: &Outlook) -> Result<(), Fa
     }
     if outlook.extent == Wanted::Spine {
         terminal::print_line("experts come when they are needed (--full gets all of it)")?;
+    }
+    if let Some(forecast) = &outlook.packed {
+        terminal::print_line(&spine::words(forecast))?;
     }
     let (files, missing, total) = (outlook.files.len(), bytes(missing), bytes(total));
     terminal::print_line(&format!(

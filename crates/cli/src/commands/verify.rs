@@ -6,7 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use deltafin_fetch::{self as fetch, Damage, Event, FetchError, Order, Patience, Verified, Wanted};
+use deltafin_fetch::{
+    self as fetch, Damage, Event, FetchError, Order, Patience, Spine, Verified, Wanted,
+};
 use serde_json::json;
 
 use crate::args::{Network, Verify};
@@ -102,6 +104,7 @@ fn mend(dir: &Path, asked: &Verify, damage: &[Damage], stop: &AtomicBool) -> Res
         jobs: JOBS,
         bytes_per_second: None,
         wanted: Wanted::Fitting,
+        spine: Spine::AsBegun,
         patience: Patience { give_up: asked.patience, ..Patience::default() },
     };
     let watch = |event: Event<'_>| {

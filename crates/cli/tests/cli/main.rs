@@ -13,6 +13,7 @@ mod killed;
 mod limits;
 mod memory;
 mod model;
+mod packed;
 mod plan;
 mod program;
 mod refusal;

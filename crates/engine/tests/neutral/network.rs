@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use deltafin_fetch::{
-    Event, Order, Patience, Source, Streaming, Wanted, Watch, install, open_streamed,
+    Event, Order, Patience, Source, Spine, Streaming, Wanted, Watch, install, open_streamed,
 };
 use deltafin_store::Checkpoint;
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY};
@@ -32,11 +32,14 @@ pub(crate) fn streamed(checkpoint: &Checkpoint) -> (Checkpoint, Place) {
         jobs: 8,
         bytes_per_second: None,
         wanted: Wanted::Spine,
+        spine: Spine::AsBegun,
         patience,
     };
     install(&order, watch.clone(), &AtomicBool::new(false)).unwrap();
     hub.answer_late(Duration::from_millis(2));
-    let streaming = Streaming { dir: dir_path, endpoint, jobs: 4, patience };
+    let (source, bytes_per_second) = (None, None);
+    let streaming =
+        Streaming { dir: dir_path, source, endpoint, jobs: 4, bytes_per_second, patience };
     let checkpoint = open_streamed(&streaming, watch, Arc::default()).unwrap();
     (checkpoint, Place { _hub: hub, _dir: dir })
 }

@@ -92,13 +92,17 @@ pub fn inspect_streamed(
 /// What a pass cannot wait for has to be here.
 fn check_whole(checkpoint: &Checkpoint, dir: &Path) -> Result<(), FetchError> {
     let catalog = &checkpoint.catalog;
+    let distant = checkpoint.store.distant();
+    let is_here = |pieces: &[Span]| distant.as_ref().is_none_or(|distant| distant.is_here(pieces));
+    if checkpoint.freed().is_some() && is_here(&[catalog.globals().embed.tensor().span]) {
+        // What is not here is in a pack, and whoever wants the pack sees whether that is.
+        return Ok(());
+    }
     let spines =
         checkpoint.spec().layer_ids().flat_map(|layer| catalog.spine(layer).record().pieces());
     let globals = catalog.globals();
     let globals = [globals.embed.tensor(), &globals.norm, globals.head.tensor()];
     let globals: Vec<Span> = globals.map(|tensor| tensor.span).into();
-    let distant = checkpoint.store.distant();
-    let is_here = |pieces: &[Span]| distant.as_ref().is_none_or(|distant| distant.is_here(pieces));
     match spines.chain(&globals).all(|span| is_here(std::slice::from_ref(span))) {
         true => Ok(()),
         false => Err(OpenError::Unfinished { path: dir.to_owned() }.into()),

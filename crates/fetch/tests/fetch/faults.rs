@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use deltafin_fetch::{Event, FetchError, Order, Wanted, install};
+use deltafin_fetch::{Event, FetchError, Order, Spine, Wanted, install};
 use deltafin_testkit::hub::{Misstep, Missteps};
 
 use crate::support::{HASTY, IMPATIENT, assert_nothing_wrong, assert_whole, hub, run, source};
@@ -120,6 +120,7 @@ fn what_goes_wrong_is_told() {
         jobs: 4,
         bytes_per_second: None,
         wanted: Wanted::All,
+        spine: Spine::AsBegun,
         patience: IMPATIENT,
     };
     install(&order, Arc::new(watch), &AtomicBool::new(false)).unwrap();

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deltafin_fetch::{Event, FetchError, Order, Wanted, install};
+use deltafin_fetch::{Event, FetchError, Order, Spine, Wanted, install};
 use deltafin_testkit::hub::Missteps;
 
 use crate::support::{IMPATIENT, assert_nothing_wrong, assert_whole, hub, run, source};
@@ -60,6 +60,7 @@ fn a_drive_that_fills_up_is_named_and_what_came_is_kept() {
         jobs: 1,
         bytes_per_second: None,
         wanted: Wanted::All,
+        spine: Spine::AsBegun,
         patience: IMPATIENT,
     };
     let error = install(&order, Arc::new(watch), &AtomicBool::new(false)).unwrap_err();

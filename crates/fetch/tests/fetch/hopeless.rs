@@ -28,6 +28,7 @@ fn from(endpoint: &str) -> (Result<Installed, FetchError>, u64) {
         jobs: 4,
         bytes_per_second: None,
         wanted: Wanted::All,
+        spine: deltafin_fetch::Spine::AsBegun,
         patience: PATIENT,
     };
     let waits = Arc::new(AtomicU64::new(0));

@@ -5,6 +5,7 @@ mod ahead;
 mod faults;
 mod full;
 mod hopeless;
+mod packed;
 mod random;
 mod resume;
 mod sources;

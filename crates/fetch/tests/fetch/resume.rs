@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use deltafin_fetch::{Event, FetchError, Order, Wanted, install};
+use deltafin_fetch::{Event, FetchError, Order, Spine, Wanted, install};
 use deltafin_testkit::hub::{Draw, Missteps};
 
 use crate::support::{IMPATIENT, assert_whole, files, hub, run, source};
@@ -25,6 +25,7 @@ fn run_until(
         jobs: 4,
         bytes_per_second: Some(8 << 20),
         wanted: Wanted::All,
+        spine: Spine::AsBegun,
         patience: IMPATIENT,
     };
     let (came, raised) = (AtomicU64::new(0), stop.clone());
@@ -115,6 +116,7 @@ fn a_second_installation_at_the_same_time_is_refused() {
                 jobs: 1,
                 bytes_per_second: None,
                 wanted: Wanted::All,
+                spine: Spine::AsBegun,
                 patience: IMPATIENT,
             };
             let second = std::thread::scope(|scope| {
@@ -132,6 +134,7 @@ fn a_second_installation_at_the_same_time_is_refused() {
         jobs: 4,
         bytes_per_second: None,
         wanted: Wanted::All,
+        spine: Spine::AsBegun,
         patience: IMPATIENT,
     };
     install(&order, Arc::new(watch), &AtomicBool::new(false)).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use deltafin_fetch::{Event, FetchError, Order, Source, Wanted, install, list};
+use deltafin_fetch::{Event, FetchError, Order, Source, Spine, Wanted, install, list};
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, REVISION, checkpoint_files};
 
 use crate::support::{IMPATIENT, assert_whole, contents, hub, run, run_from, source};
@@ -16,6 +16,7 @@ fn order<'o>(source: &'o Source, dir: &'o std::path::Path, endpoint: &'o str) ->
         jobs: 4,
         bytes_per_second: None,
         wanted: Wanted::All,
+        spine: Spine::AsBegun,
         patience: IMPATIENT,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use deltafin_fetch::{
-    Event, FetchError, Installed, Order, Wanted, install, is_finished, is_streamed, list,
+    Event, FetchError, Installed, Order, Spine, Wanted, install, is_finished, is_streamed, list,
 };
 use deltafin_testkit::hub::{Hub, Missteps};
 
@@ -34,6 +34,7 @@ fn order<'o>(
         jobs: 4,
         bytes_per_second: None,
         wanted,
+        spine: Spine::AsBegun,
         patience: IMPATIENT,
     }
 }

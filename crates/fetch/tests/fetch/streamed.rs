@@ -11,7 +11,8 @@ use std::{fs, thread};
 
 use deltafin_engine::{Engine, EngineOptions, Prefetch};
 use deltafin_fetch::{
-    Event, FetchError, Order, Patience, Streaming, Wanted, give_up, install, open_streamed, verify,
+    Event, FetchError, Order, Patience, Spine, Streaming, Wanted, give_up, install, open_streamed,
+    verify,
 };
 use deltafin_store::Checkpoint;
 use deltafin_testkit::hub::{Hub, Misstep, Missteps, checkpoint_files};
@@ -48,6 +49,7 @@ pub(crate) fn set_up(hub: &Hub, dir: &Path, wanted: Wanted) -> Result<u64, Fetch
         jobs: 4,
         bytes_per_second: None,
         wanted,
+        spine: Spine::AsBegun,
         patience: IMPATIENT,
     };
     install(&order, quiet(), &AtomicBool::new(false)).map(|installed| installed.received)

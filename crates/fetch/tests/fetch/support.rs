@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use deltafin_fetch::{Event, FetchError, Installed, Order, Patience, Source, Wanted, install};
+use deltafin_fetch::{
+    Event, FetchError, Installed, Order, Patience, Source, Spine, Wanted, install,
+};
 use deltafin_testkit::fixture;
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, checkpoint_files};
 
@@ -61,6 +63,7 @@ pub(crate) fn run_from(
         jobs: 4,
         bytes_per_second: None,
         wanted: Wanted::All,
+        spine: Spine::AsBegun,
         patience,
     };
     install(&order, Arc::new(|_: Event<'_>| {}), &AtomicBool::new(false))

@@ -17,6 +17,17 @@ pub enum SpineError {
         path.display(), model.display()
     )]
     NoPack { path: PathBuf, recipe: Recipe, model: PathBuf },
+    #[error(
+        "{}: the released spine is not here, only its {held} pack, which setup made of it; \
+         `deltafin setup --spine bf16 --model {}` fetches it again, and --spine {held} runs",
+        model.display(), model.display()
+    )]
+    Freed { model: PathBuf, held: Recipe },
+    #[error(
+        "{}: the {recipe} pack is not there, and the released spine was freed when it was made; \
+         `deltafin verify --repair {}` brings both back", path.display(), model.display()
+    )]
+    PackGone { path: PathBuf, recipe: Recipe, model: PathBuf },
     #[error("{source_name}: an {recipe} spine can only lie beside a checkpoint that is a folder")]
     NoFolder { source_name: String, recipe: Recipe },
     #[error(

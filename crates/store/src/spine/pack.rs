@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use deltafin_checkpoint::pack::{CHUNK_BYTES, Digest, MANIFEST, Manifest, PackError, PackFile};
 use deltafin_checkpoint::{ShardId, Span};
+use deltafin_spec::{Dtype, TensorId};
 
 use super::SpineError;
 use crate::folder::{DirFolder, Folder};
@@ -49,6 +50,12 @@ impl SpinePack {
         };
         let refused = |error| SpineError::Manifest { path: dir.to_owned(), error: Box::new(error) };
         let manifest = Manifest::parse(&bytes).map_err(refused)?;
+        SpinePack::of(manifest, dir, others).map(Some)
+    }
+
+    /// The pack of this manifest in a folder, beside `others` files that are kept open, whatever
+    /// the folder says of itself.
+    pub fn of(manifest: Manifest, dir: &Path, others: usize) -> Result<SpinePack, SpineError> {
         let names: Vec<String> = manifest.files.iter().map(|f| f.part.file_name()).collect();
         let gone = names.iter().map(|name| dir.join(name)).find(|p| !p.exists() && !p.is_symlink());
         if let Some(path) = gone {
@@ -57,7 +64,7 @@ impl SpinePack {
         let open = LocalShards::open_bounded(dir, &names, open_files(names.len(), others))?;
         let pack = SpinePack { manifest, store: Arc::new(open), path: dir.to_owned() };
         pack.check_lengths()?;
-        Ok(Some(pack))
+        Ok(pack)
     }
 
     /// A pack whose files are in memory, in the manifest's order.
@@ -78,6 +85,22 @@ impl SpinePack {
     /// The folder it is in, or `memory`.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The front of a tensor that the pack holds as released, of at most this many bytes; nothing
+    /// where it holds none such.
+    pub(crate) fn released(&self, tensor: TensorId, most: u64) -> Option<Span> {
+        let name = tensor.name();
+        let files = self.manifest.files.iter().enumerate();
+        let found = files.flat_map(|(number, file)| file.tensors.iter().map(move |t| (number, t)));
+        let mut found = found.filter(|(_, t)| t.dtype != Dtype::I8 && t.name == name);
+        let (number, tensor) = found.next()?;
+        Span::new(ShardId::new(number as u32), tensor.place.offset, tensor.place.len.min(most))
+    }
+
+    /// The bytes of its files.
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
     }
 
     pub(super) fn into_store(self) -> Arc<dyn Store> {

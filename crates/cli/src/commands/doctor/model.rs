@@ -142,7 +142,11 @@ fn whole(dir: &Path, checkpoint: &Checkpoint) -> String {
         Some(_) => "; experts come when they are needed",
         None => "",
     };
-    format!("{path}: {layers} layers, {} in {} shards{later}", bytes(size), shards.len())
+    let freed = match checkpoint.freed() {
+        Some(recipe) => format!("; of the spine only the {recipe} pack is here"),
+        None => String::new(),
+    };
+    format!("{path}: {layers} layers, {} in {} shards{later}{freed}", bytes(size), shards.len())
 }
 
 fn tokenizer(checkpoint: &Checkpoint) -> Finding {
@@ -166,8 +170,12 @@ fn with_spine(checkpoint: Checkpoint) -> (Checkpoint, Finding) {
             (checkpoint, found)
         }
         Err(error) => {
-            let fix = "make it again with 'deltafin convert', remove its folder, or run with --spine bf16";
             let code = Code::UnusablePack;
+            let folder = checkpoint.folder().filter(|_| checkpoint.freed().is_some());
+            let fix = match folder {
+                Some(dir) => format!("deltafin verify --repair '{}'", dir.display()),
+                None => "make it again with 'deltafin convert', remove its folder, or run with --spine bf16".to_owned(),
+            };
             (checkpoint, Finding::trouble(Level::Fault, code, "spine", chain(&error), fix))
         }
     }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::terminal;
 
 /// Begin the names of files that are written to measure a drive, and removed.
-const PROBES: [&str; 2] = [".deltafin-plan-", ".deltafin-doctor-"];
+const PROBES: [&str; 3] = [".deltafin-plan-", ".deltafin-doctor-", ".deltafin-hole-"];
 
 /// What was found, and the locks.
 #[derive(Debug, Default)]

@@ -115,6 +115,13 @@ impl Watch for Progress {
                 );
                 self.say("streams", &words, json!({"needed": needed, "free": free}));
             }
+            Event::Keeps => {
+                let words = "this drive takes no part of a file back: the released spine stays beside the int8 one";
+                self.say("keeps", words, json!({}));
+            }
+            Event::Packing { name } => {
+                self.bar.set_message(format!("packing the spine of {}", one_line(name)));
+            }
             Event::Began { .. } => {}
             Event::Proving { name } => self.bar.set_message(format!("proving {}", one_line(name))),
             Event::Done { name } => self.done(name),

@@ -1,0 +1,149 @@
+//! `setup --spine int8`, against a hub on loopback.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+
+use deltafin_testkit::hub::{Draw, Missteps, REPOSITORY};
+
+use crate::program::{deltafin, fixture};
+use crate::setup::{Place, kills, text};
+
+const RUN: [&str; 6] = ["run", "--prompt-ids", "1,2", "--ids", "--max-new", "3"];
+
+/// The pack that `convert` makes, in a folder.
+fn converted(place: &Place) -> std::path::PathBuf {
+    let out = place.at("converted");
+    let args = ["convert", "--spine", "int8", "--model", &fixture("k3-micro"), "--out", text(&out)];
+    deltafin(&args).ok();
+    out
+}
+
+#[track_caller]
+fn assert_same_pack(found: &Path, wanted: &Path) {
+    let names = |dir: &Path| {
+        let names = fs::read_dir(dir).expect("a folder").map(|e| e.expect("an entry").file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(found), names(wanted));
+    for name in names(wanted) {
+        let read = |dir: &Path| fs::read(dir.join(&name)).expect("read");
+        assert!(read(found) == read(wanted), "{name:?}");
+    }
+}
+
+#[test]
+fn an_int8_setup_runs_like_a_conversion_and_says_what_it_lacks() {
+    let place = Place::new(Missteps::none());
+    let pack = converted(&place);
+    let model = fixture("k3-micro");
+    let spine =
+        |spine: &str| deltafin(&[&RUN[..], &["--model", &model, "--spine", spine]].concat());
+    let wanted = spine(text(&pack)).ok();
+    for (name, mode) in [("whole", "--full"), ("streamed", "--stream")] {
+        let dir = place.at(name);
+        let dir = text(&dir);
+        let ran = place.setup(&["--spine", "int8", mode, "--model", dir]);
+        assert!(ran.err.contains("'deltafin setup --spine bf16' fetches it"), "{ran:?}");
+        ran.ok();
+        assert_same_pack(&Path::new(dir).join("spine-int8"), &pack);
+        assert_eq!(place.run(&[&RUN[..], &["--model", dir]].concat()).ok(), wanted, "{name}");
+        let bf16 = [&RUN[..], &["--model", dir, "--spine", "bf16"]].concat();
+        let refused = place.run(&bf16).refusal();
+        assert!(
+            refused.contains(&format!("deltafin setup --spine bf16 --model {dir}")),
+            "{refused}"
+        );
+        let inspected = place.run(&["inspect", dir]);
+        assert!(inspected.out.contains("of these weights"), "{inspected:?}");
+        let doctor = place.run(&["doctor", "--quick", "--offline", "--model", dir]);
+        assert!(doctor.out.contains("of the spine only the int8 pack is here"), "{doctor:?}");
+        assert!(place.run(&["verify", "--deep", dir]).ok().contains("nothing is damaged"));
+        assert!(place.run(&["gc", "--model", dir]).ok().contains("nothing lies about"));
+        let back = ["setup", "--spine", "bf16", "--model", dir];
+        assert!(place.run(&back).err.contains("--spine bf16 runs the released one"));
+        assert_eq!(place.run(&bf16).ok(), spine("bf16").ok());
+    }
+}
+
+#[test]
+fn a_dry_run_tells_the_room_that_a_packed_spine_takes() {
+    let place = Place::new(Missteps::none());
+    let kept = place.setup(&["--dry-run", "--json", "--spine", "int8", "--keep-bf16"]).json();
+    let freed = place.setup(&["--dry-run", "--json", "--spine", "int8"]).json();
+    let of =
+        |report: &serde_json::Value, name: &str| report["spine"][name].as_u64().expect("bytes");
+    assert_eq!(
+        (of(&kept, "freed"), of(&kept, "end")),
+        (0, place.hub.bytes() + of(&kept, "packed"))
+    );
+    assert_eq!(of(&kept, "most"), of(&kept, "end"));
+    assert!(of(&freed, "freed") > of(&freed, "packed"), "{freed}");
+    assert_eq!(of(&freed, "end"), of(&kept, "end") - of(&freed, "freed"));
+    assert!(of(&freed, "most") <= of(&kept, "end"));
+    assert!(place.setup(&["--dry-run", "--json"]).json()["spine"].is_null());
+    let words = place.setup(&["--dry-run", "--spine", "int8"]).ok();
+    assert!(words.contains("spine packed as int8"), "{words}");
+    let dir = place.at("here");
+    place.setup(&["--spine", "int8", "--model", text(&dir)]).ok();
+    let pack = fs::read_dir(dir.join("spine-int8")).expect("a pack");
+    let sizes = pack.map(|entry| entry.expect("an entry"));
+    let sizes = sizes.filter(|entry| entry.file_name() != "manifest.json");
+    let packed: u64 = sizes.map(|entry| entry.metadata().expect("a size").len()).sum();
+    assert_eq!(packed, of(&freed, "packed"), "as was said");
+}
+
+#[test]
+fn a_folder_that_is_somebody_else_s_gets_a_pack_and_loses_nothing() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("foreign");
+    fs::create_dir(&dir).expect("made");
+    for (name, bytes) in deltafin_testkit::hub::checkpoint_files(Path::new(&fixture("k3-micro"))) {
+        fs::write(dir.join(name), bytes).expect("written");
+    }
+    let ran = place.run(&["setup", "--source", text(&dir), "--spine", "int8"]);
+    assert!(ran.err.contains("stay as they are"), "{ran:?}");
+    assert_same_pack(&dir.join("spine-int8"), &converted(&place));
+    place.run(&[&RUN[..], &["--spine", "bf16"]].concat()).ok();
+}
+
+#[test]
+fn killed_at_any_moment_an_int8_setup_goes_on_to_the_same_pack() {
+    let place = Place::new(Missteps::none());
+    let pack = converted(&place);
+    let source = format!("hf:{REPOSITORY}");
+    let (mut draw, mut killed, mut round) = (Draw(kills() + 1), 0, 0);
+    while killed < kills() {
+        let dir = place.at(&format!("round-{round}"));
+        let mode = if round % 2 == 0 { "--full" } else { "--stream" };
+        let args = ["setup", "--source", &source, "--spine", "int8", mode, "--model", text(&dir)];
+        let limit = [&args[..], &["--limit-rate", "6M", "--jobs", "4"]].concat();
+        let mut setup = place.command(&limit);
+        let mut child = setup.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        sleep(Duration::from_millis(draw.below(700)));
+        child.kill().expect("killed"); // SIGKILL
+        if child.wait().expect("ends").success() {
+            round += 1;
+        } else {
+            killed += 1;
+        }
+        if killed % 4 == 3 {
+            place.run(&args).ok();
+            assert_same_pack(&dir.join("spine-int8"), &pack);
+            let deep = place.run(&["verify", "--deep", text(&dir)]).ok();
+            assert!(deep.contains("nothing is damaged"), "{deep}");
+            round += 1;
+            killed += 1;
+        }
+    }
+}
+
+#[test]
+fn keeping_what_is_not_packed_is_misuse() {
+    let line = deltafin(&["setup", "--keep-bf16"]).usage();
+    assert!(line.contains("give --spine int8, too"), "{line}");
+}

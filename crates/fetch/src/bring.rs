@@ -1,0 +1,198 @@
+//! All files of a listing, from a source into a folder.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use deltafin_checkpoint::Recipe;
+use deltafin_store::SpineNote;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+
+use crate::folder::{Folder, Kind};
+use crate::install::{Installed, Missing, Order};
+use crate::lanes::{Lanes, Pace};
+use crate::listing::{Listing, RemoteFile};
+use crate::packed::Packer;
+use crate::piece::Traffic;
+use crate::remote::Remote;
+use crate::transfer::{self, End, Work};
+use crate::wanted::Goal;
+use crate::{Event, FetchError, Wanted, Watch, prospect, room};
+
+/// So that one can be proven, and the next begun, while the pieces of a third come.
+pub(crate) const FILES_AT_ONCE: usize = 3;
+/// How often all files are looked through for what the pack needs.
+const ROUNDS: usize = 3;
+
+/// An installation under way.
+pub(crate) struct Bring<'o> {
+    pub(crate) order: &'o Order<'o>,
+    pub(crate) goal: Goal,
+    /// How the spine is to lie.
+    pub(crate) note: SpineNote,
+    pub(crate) watch: Arc<dyn Watch>,
+    pub(crate) remote: Remote,
+    pub(crate) folder: Arc<Folder>,
+}
+
+impl Bring<'_> {
+    /// Brings what is wanted of them, and packs the spine where that is wanted.
+    pub(crate) async fn all(mut self, listing: Listing) -> Result<Installed, FetchError> {
+        let is_packed = self.note.recipe != Recipe::Bf16;
+        let (files, mut received) = (listing.files.len(), 0);
+        if self.goal.wanted != Wanted::All || is_packed {
+            received += self.beforehand(&listing, is_packed).await?;
+        }
+        let mut packer = if is_packed { self.packer(&listing)? } else { None };
+        let needed = room::check(&self.folder, &listing, &self.goal, packer.as_deref())?;
+        self.watch.event(Event::Plan { source: &listing.source, files, bytes: needed });
+        let is_partial = matches!(self.goal.wanted, Wanted::Layers(_));
+        for _ in 0..ROUNDS {
+            let work = self.work(self.watch.clone(), packer.clone());
+            let ending = Ending(packer.clone());
+            let missing = files_of(&work, &listing.files).await?;
+            received += work.traffic.received.load(Ordering::Relaxed);
+            if !missing.is_empty() {
+                return Err(FetchError::Incomplete { missing, total: files });
+            }
+            let is_done = packer.as_ref().map_or(!is_packed, |packer| packer.has_all());
+            if is_partial || is_done {
+                self.finish(&listing, packer.as_deref())?;
+                let bytes = listing.bytes();
+                let (source, extent) = (listing.source, self.goal.wanted);
+                return Ok(Installed { source, files, bytes, received, extent });
+            }
+            // What a finished file of the pack was made of came anew, or headers were not to be had before.
+            drop((work, packer, ending));
+            packer = self.packer(&listing)?;
+        }
+        Err(FetchError::Unpacked { path: self.order.dir.to_owned() })
+    }
+
+    fn work(&self, watch: Arc<dyn Watch>, packer: Option<Arc<Packer>>) -> Arc<Work> {
+        let jobs = self.order.jobs.max(1);
+        let traffic = Traffic {
+            remote: self.remote.clone(),
+            patience: self.order.patience,
+            lanes: Lanes::new(jobs),
+            pace: Pace::new(self.order.bytes_per_second),
+            watch,
+            received: AtomicU64::new(0),
+            given_up: AtomicBool::new(false),
+        };
+        let (folder, goal) = (self.folder.clone(), self.goal.clone());
+        Arc::new(Work { traffic, folder, jobs, goal, packer })
+    }
+
+    /// Brings what says which bytes are wanted: headers of shards, and for a pack what says what they are.
+    async fn beforehand(&self, listing: &Listing, is_packed: bool) -> Result<u64, FetchError> {
+        let quiet = self.work(Arc::new(OnlyWaiting(self.watch.clone())), None);
+        if is_packed {
+            let small: Vec<_> =
+                listing.files.iter().filter(|file| !file.is_shard()).cloned().collect();
+            let missing = files_of(&quiet, &small).await?;
+            if !missing.is_empty() {
+                return Err(FetchError::Incomplete { missing, total: listing.files.len() });
+            }
+        }
+        headers(&quiet, listing).await?;
+        Ok(quiet.traffic.received.load(Ordering::Relaxed))
+    }
+
+    /// Who packs the spine; nobody as long as a header is not here.
+    fn packer(&self, listing: &Listing) -> Result<Option<Arc<Packer>>, FetchError> {
+        let goal = Goal { wanted: Wanted::Spine, frees: self.goal.frees };
+        let is_known = |file: &RemoteFile| prospect::look(self.folder.dir(), file, &goal).is_some();
+        match listing.files.iter().all(is_known) {
+            true => {
+                let packer = Packer::open(self.folder.clone(), listing, self.note)?;
+                Ok(Some(Arc::new(packer)))
+            }
+            false => Ok(None),
+        }
+    }
+
+    /// Notes that what was wanted is here.
+    fn finish(&mut self, listing: &Listing, packer: Option<&Packer>) -> Result<(), FetchError> {
+        let disk = |error| FetchError::disk(self.order.dir, error);
+        let kind = match self.goal.wanted {
+            Wanted::Layers(_) => return Ok(()),
+            Wanted::Fitting | Wanted::All => Kind::Full,
+            Wanted::Spine => Kind::Stream,
+        };
+        if let Some(packer) = packer {
+            self.note.identity = Some(packer.finish()?);
+            self.folder.lay(self.note).map_err(disk)?;
+        }
+        if kind == Kind::Stream {
+            settle(&self.folder, listing).map_err(disk)?;
+        }
+        self.folder.finish(kind).map_err(disk)
+    }
+}
+
+/// Ends the packing with the transfer.
+struct Ending(Option<Arc<Packer>>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(packer) = &self.0 {
+            packer.stop();
+        }
+    }
+}
+
+/// Brings the headers of shards that are not here: they say which bytes are wanted.
+async fn headers(work: &Arc<Work>, listing: &Listing) -> Result<(), FetchError> {
+    let goal = Goal { wanted: Wanted::Spine, frees: work.goal.frees };
+    let unknown = |file: &&RemoteFile| prospect::look(work.folder.dir(), file, &goal).is_none();
+    let files: Vec<_> = listing.files.iter().filter(unknown).cloned().collect();
+    let one = |file| transfer::header(work.clone(), file);
+    let going = futures_util::stream::iter(files).map(one).buffer_unordered(work.jobs);
+    going.try_for_each(|()| async { Ok(()) }).await
+}
+
+/// Brings what is wanted of all files; gives those that are not to be had.
+async fn files_of(work: &Arc<Work>, files: &[RemoteFile]) -> Result<Vec<Missing>, FetchError> {
+    let one = |file: RemoteFile| {
+        let (work, name) = (work.clone(), file.name.clone());
+        async move { (name, transfer::file(work, file).await) }
+    };
+    let files = files.to_vec();
+    let mut going = futures_util::stream::iter(files).map(one).buffer_unordered(FILES_AT_ONCE);
+    let mut missing = Vec::new();
+    while let Some((name, end)) = going.next().await {
+        if let End::Missing(why) = end? {
+            missing.push(Missing { name, why });
+        }
+    }
+    missing.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(missing)
+}
+
+/// Sees to it that what is here is on the drive, before that is noted: nobody reads it all again to know.
+fn settle(folder: &Folder, listing: &Listing) -> io::Result<()> {
+    for file in &listing.files {
+        let part = folder.part(&file.name);
+        if part.exists() {
+            let open = OpenOptions::new().write(true).open(&part)?;
+            // With its length the file is the released one, with holes.
+            open.set_len(file.bytes)?;
+            open.sync_all()?;
+            File::open(folder.map(&file.name))?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells what is waited for, and nothing else.
+struct OnlyWaiting(Arc<dyn Watch>);
+
+impl Watch for OnlyWaiting {
+    fn event(&self, event: Event<'_>) {
+        if let Event::Waiting { .. } = event {
+            self.0.event(event);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What setup notes of a folder's spine: the recipe it was asked for, and whether the released bytes are still there.
+//!
+//! ```text
+//! deltafin spine 1
+//! int8 freed 8f14e45fceea167a5a36dedd4bea2543
+//! ```
+//!
+//! The second line is the recipe, `freed` or `kept`, and, once the pack is whole, the identity of the
+//! checkpoint. It is written before the first released byte is given back to the drive.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use deltafin_checkpoint::{Identity, Recipe};
+
+use crate::OpenError;
+use crate::error::reason;
+
+/// Begins the file.
+const HEAD: &str = "deltafin spine";
+/// The version that is read and written here.
+const VERSION: u64 = 1;
+/// No note is longer.
+const BYTES_MAX: u64 = 4096;
+
+/// How the spine of a folder is to lie that setup looks after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpineNote {
+    /// What every token uses: as released, or packed beside the shards.
+    pub recipe: Recipe,
+    /// Whether the shards have holes where the pack holds what was there.
+    pub is_freed: bool,
+    /// The checkpoint, once its pack is whole.
+    pub identity: Option<Identity>,
+}
+
+impl SpineNote {
+    /// As released, and nothing else.
+    pub const RELEASED: SpineNote =
+        SpineNote { recipe: Recipe::Bf16, is_freed: false, identity: None };
+
+    /// Where the note of a folder is.
+    pub fn path(dir: &Path) -> PathBuf {
+        dir.join(".deltafin/spine")
+    }
+
+    /// The note of a folder; [`SpineNote::RELEASED`] where there is none.
+    ///
+    /// # Errors
+    /// Where the note is a later version's, or no note: what the shards lack is not known then.
+    pub fn read(dir: &Path) -> Result<SpineNote, OpenError> {
+        let path = SpineNote::path(dir);
+        let text = match fs::metadata(&path) {
+            Ok(meta) if meta.len() <= BYTES_MAX => fs::read_to_string(&path),
+            Ok(_) => Err(io::Error::other("it is too long")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(SpineNote::RELEASED);
+            }
+            Err(error) => Err(error),
+        };
+        let text = match text {
+            Ok(text) => text,
+            Err(error) => return Err(OpenError::Io { path, reason: reason(&error) }),
+        };
+        SpineNote::parse(&text).ok_or_else(|| OpenError::SpineNote {
+            path,
+            found: text.lines().next().unwrap_or_default().chars().take(60).collect(),
+            known: VERSION,
+        })
+    }
+
+    /// Writes it in place of the one that is there, for good.
+    pub fn write(&self, dir: &Path) -> io::Result<()> {
+        let path = SpineNote::path(dir);
+        let new = path.with_extension("new");
+        let mut file = File::create(&new)?;
+        file.write_all(self.text().as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, &path)?;
+        path.parent().map_or(Ok(()), |notes| File::open(notes)?.sync_all())
+    }
+
+    fn text(&self) -> String {
+        let released = if self.is_freed { "freed" } else { "kept" };
+        let identity = self.identity.map(|identity| format!(" {identity}")).unwrap_or_default();
+        format!("{HEAD} {VERSION}\n{} {released}{identity}\n", self.recipe)
+    }
+
+    fn parse(text: &str) -> Option<SpineNote> {
+        let (head, line) = text.strip_suffix('\n')?.split_once('\n')?;
+        let version = head.strip_prefix(HEAD)?.strip_prefix(' ')?.parse::<u64>().ok()?;
+        let mut words = line.split(' ');
+        let recipe = Recipe::parse(words.next()?)?;
+        let is_freed = match words.next()? {
+            "freed" => true,
+            "kept" => false,
+            _ => return None,
+        };
+        let identity = words.next().map(Identity::parse);
+        let is_whole = version == VERSION && identity != Some(None) && words.next().is_none();
+        is_whole.then_some(SpineNote { recipe, is_freed, identity: identity.flatten() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_as_it_was_written_and_a_later_one_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(SpineNote::read(dir.path()), Ok(SpineNote::RELEASED));
+        fs::create_dir(dir.path().join(".deltafin")).unwrap();
+        for recipe in Recipe::ALL {
+            for is_freed in [false, true] {
+                for identity in [None, Identity::parse(&"0a".repeat(16))] {
+                    let note = SpineNote { recipe, is_freed, identity };
+                    note.write(dir.path()).unwrap();
+                    assert_eq!(SpineNote::read(dir.path()), Ok(note));
+                }
+            }
+        }
+        let lines = ["", "deltafin spine 2\nint8 freed\n", "deltafin spine 1\nint4 freed\n"];
+        let more = ["deltafin spine 1\nint8 gone\n", "deltafin spine 1\nint8 freed x\n"];
+        for text in lines.iter().chain(&more) {
+            fs::write(SpineNote::path(dir.path()), text).unwrap();
+            let refused = SpineNote::read(dir.path()).unwrap_err();
+            assert!(matches!(refused, OpenError::SpineNote { .. }), "{text}: {refused}");
+        }
+    }
+}
