@@ -23,6 +23,13 @@ smallest() {
 # resident. What it printed is in $work/printed. Where no group can be made, that is said once.
 keeps() { holds "$1" run "${@:2}"; }
 
+# refuses BUDGET_MIB WORDS COMMAND...: the same for a command that is refused with these words.
+refuses() {
+  local words=$2
+  wanted_status=1 holds "$1" "${@:3}"
+  grep -q "$words" "$work/said" || fail "$3 was not refused with '$words'" "$(cat "$work/said")"
+}
+
 # holds BUDGET_MIB COMMAND...: the same for any command of deltafin.
 holds() {
   local budget=$1 bytes=$(($1 << 20)) status=0 began=$SECONDS
@@ -35,7 +42,7 @@ holds() {
     said_unlimited=yes
     echo 'no control group with a limit can be made here: only resident memory is looked at'
   fi
-  [ "$status" = 0 ] || fail "$1 --memory ${budget}M: ended with $status (137: killed by the limit)" "$(cat "$work/said")"
+  [ "$status" = "${wanted_status:-0}" ] || fail "$1 --memory ${budget}M: ended with $status (137: killed by the limit)" "$(cat "$work/said")"
   echo "$1 --memory ${budget}M: $(mib "$resident") resident, $(mib "$group") with the page cache," \
     "$((SECONDS - began)) s"
   [ "$resident" -le "$bytes" ] || fail "$1 --memory ${budget}M: the promise is broken"

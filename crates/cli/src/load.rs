@@ -10,7 +10,7 @@ use deltafin_store::{Checkpoint, DeclaredIds, TokenizerFiles};
 use deltafin_text::Tokenizer;
 use deltafin_text::tokenizer::{RANK_FILE_BYTES_MAX, SPECIAL_TOKENS, TOKENIZER_CONFIG_BYTES_MAX};
 
-use crate::args::{self, EngineArgs, Given, Network};
+use crate::args::{EngineArgs, Given, Network};
 use crate::built_in;
 use crate::failure::Failure;
 use crate::learned;
@@ -40,19 +40,8 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Opens what the flags ask for.
     pub(crate) fn open(args: &EngineArgs, given: Given) -> Result<Loaded, Failure> {
-        Loaded::open_for(&[], args, given)
-    }
-
-    /// As [`Loaded::open`], for ids that somebody gave: before weights are read, which may take
-    /// minutes, those that the model does not have are refused.
-    pub(crate) fn open_for(
-        ids: &[u32],
-        args: &EngineArgs,
-        given: Given,
-    ) -> Result<Loaded, Failure> {
         let model = model_choice::choose(args.model.clone(), given)?;
         let checkpoint = checkpoint(&model, &args.network())?;
-        args::check_ids(ids, checkpoint.spec().vocab)?;
         Loaded::of(model, checkpoint, args)
     }
 

@@ -19,6 +19,7 @@ mod model_choice;
 mod moved;
 mod new_file;
 mod profile;
+mod prompt;
 mod recorded;
 mod reply;
 mod safetensors;

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{cases, fixture, ids, json, name, tiny, unhex};
-use deltafin_text::{DecodeError, TokenizerError, Utf8Assembler};
+use deltafin_text::chat::Message;
+use deltafin_text::tokenizer::{Encoded, Encoder};
+use deltafin_text::{DecodeError, Tokenizer, TokenizerError, Utf8Assembler};
+use deltafin_text::{Request, render};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -40,7 +43,27 @@ fn long_texts_are_cut_where_the_reference_cuts() {
         let bytes: Vec<u8> = found.iter().flat_map(|id| id.to_le_bytes()).collect();
         let digest: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(digest, case["sha256_u32le"], "{}", name(case));
+        for (bytes, most) in [(1 << 16, usize::MAX), (999_983, 1000), (usize::MAX, 0)] {
+            let Encoded { ids, count } = in_pieces(&tokenizer, &text, bytes, most);
+            assert_eq!(count, found.len(), "{} in pieces of {bytes}", name(case));
+            assert!(ids == found[..count.min(most)], "{} in pieces of {bytes}", name(case));
+        }
     }
+}
+
+/// A text that comes in pieces of about so many bytes.
+fn in_pieces(tokenizer: &Tokenizer, text: &str, bytes: usize, most: usize) -> Encoded {
+    let mut encoder = Encoder::new(tokenizer, most);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let mut at = bytes.min(rest.len());
+        while !rest.is_char_boundary(at) {
+            at += 1;
+        }
+        encoder.push(&rest[..at]);
+        rest = &rest[at..];
+    }
+    encoder.finish()
 }
 
 #[test]
@@ -113,4 +136,24 @@ fn a_megabyte_without_a_break_is_encoded() {
         assert_eq!(tokenizer.decode(&ids).unwrap(), text.as_bytes(), "{unit:?}");
         assert_eq!(tokenizer.encode_markup(&text), ids, "{unit:?}");
     }
+}
+
+#[test]
+fn a_chat_that_is_too_long_is_counted_and_not_kept() {
+    let tokenizer = tiny();
+    let request = Request::new(vec![Message::user("many words in here ".repeat(100))]);
+    let segments = render(&request).unwrap();
+    let all = tokenizer.encode_segments(&segments).unwrap();
+    for most in [0, 1, all.len() - 1, all.len(), all.len() + 1] {
+        let Encoded { ids, count } = tokenizer.encode_segments_within(&segments, most).unwrap();
+        assert_eq!(count, all.len());
+        assert_eq!(ids, all[..count.min(most)], "at most {most}");
+    }
+}
+
+#[test]
+fn no_token_is_longer_than_the_longest() {
+    let tokenizer = tiny();
+    let bytes = |id| tokenizer.token_bytes(id).unwrap().len();
+    assert_eq!((0..tokenizer.base()).map(bytes).max(), Some(tokenizer.longest_token_bytes()));
 }

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use super::id_list::IdList;
 use crate::failure::Failure;
-use crate::input;
+use crate::input::{Bound, Source};
 
 /// What was typed where ids are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,54 +36,51 @@ pub(crate) fn parse_arg(typed: &str) -> Result<IdsArg, String> {
 }
 
 impl IdsArg {
-    /// The ids, read from where they are.
-    pub(crate) fn read(&self) -> Result<Vec<u32>, Failure> {
-        match self {
-            IdsArg::Listed(ids) => Ok(ids.clone()),
-            IdsArg::Stdin => some_ids(&input::stdin_text()?, "standard input"),
-            IdsArg::File(path) => some_ids(&input::file_text(path)?, &path.display().to_string()),
+    /// The ids, or what they are going to be read from, opened.
+    pub(crate) fn open(&self) -> Result<IdsSource, Failure> {
+        Ok(match self {
+            IdsArg::Listed(ids) => IdsSource::Listed(ids.clone()),
+            IdsArg::Stdin => IdsSource::Unread(Source::stdin()),
+            IdsArg::File(path) => IdsSource::Unread(Source::file(path)?),
+        })
+    }
+}
+
+/// Ids that are there, or that are still to be read.
+pub(crate) enum IdsSource {
+    /// The ids.
+    Listed(Vec<u32>),
+    /// Where they are.
+    Unread(Source),
+}
+
+impl IdsSource {
+    /// The first `most` ids, and how many there are. One there has to be: an empty file is most likely
+    /// another's failure.
+    pub(crate) fn read(self, most: usize, bound: &Bound) -> Result<(Vec<u32>, usize), Failure> {
+        let source = match self {
+            IdsSource::Listed(ids) => {
+                let count = ids.len();
+                return Ok((ids, count));
+            }
+            IdsSource::Unread(source) => source,
+        };
+        let name = source.name().to_owned();
+        let about = |reason: String| Failure::new(format!("{name}: {reason}"));
+        let mut list = IdList::of(most);
+        source.read(bound, |piece| list.push(piece).map_err(about))?;
+        match list.finish().map_err(about)? {
+            (_, 0) => Err(Failure::new(format!("{name} is empty: give at least one id"))),
+            read => Ok(read),
         }
     }
 }
 
-/// The ids of a file, of which there has to be one: an empty file is most likely another's failure.
-fn some_ids(text: &str, name: &str) -> Result<Vec<u32>, Failure> {
-    match parse_list(text) {
-        Ok(ids) if ids.is_empty() => {
-            Err(Failure::new(format!("{name} is empty: give at least one id")))
-        }
-        Ok(ids) => Ok(ids),
-        Err(e) => Err(Failure::new(format!("{name}: {e}"))),
-    }
-}
-
-/// Decimal ids separated by commas or white space. A JSON array of them is accepted too, because
-/// that is how `tokenize` prints ids. A comma may end a line or the list; two with nothing between
-/// them are refused, for an id may have been lost there.
+/// All ids of a list, see [`IdList`].
 pub(crate) fn parse_list(text: &str) -> Result<Vec<u32>, String> {
-    if text.starts_with('\u{feff}') {
-        return Err("it begins with a byte order mark: save it as UTF-8 without one".to_owned());
-    }
-    let trimmed = text.trim();
-    let inner = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    let list = inner.unwrap_or(trimmed).trim();
-    if list.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut ids = Vec::new();
-    for piece in list.strip_suffix(',').unwrap_or(list).split(',') {
-        let before = ids.len();
-        for word in piece.split_whitespace() {
-            ids.push(parse_id(ids.len(), word)?);
-        }
-        if ids.len() == before {
-            let nth = before + 1;
-            return Err(format!(
-                "number {nth} of the list is missing: there is nothing before its comma"
-            ));
-        }
-    }
-    Ok(ids)
+    let mut list = IdList::of(usize::MAX);
+    list.push(text)?;
+    list.finish().map(|(ids, _)| ids)
 }
 
 /// Refuses ids that a model with `vocab` of them does not have.
@@ -95,15 +93,6 @@ pub(crate) fn check(ids: &[u32], vocab: usize) -> Result<(), Failure> {
         "token id {id} (number {nth} of the list) is outside the vocabulary: this model's ids are 0 \
          to {last}, `deltafin tokenize` makes them from text"
     )))
-}
-
-fn parse_id(index: usize, word: &str) -> Result<u32, String> {
-    let digits = word.bytes().all(|byte| byte.is_ascii_digit());
-    word.parse().ok().filter(|_| digits).ok_or_else(|| {
-        let shown: String = word.chars().take(40).collect();
-        let nth = index + 1;
-        format!("'{shown}' (number {nth} of the list) is not a token id: ids are decimal numbers below 2^32, separated by commas or white space")
-    })
 }
 
 #[cfg(test)]
@@ -123,7 +112,19 @@ mod tests {
 
     #[test]
     fn other_words_are_named() {
-        for text in ["1,x", "1,-2", "1,+2", "1,2.0", "4294967296", "[1", "1]"] {
+        for text in [
+            "1 [2]",
+            "[1] 2",
+            "[[1]]",
+            "[1,2]]",
+            "1,x",
+            "1,-2",
+            "1,+2",
+            "1,2.0",
+            "4294967296",
+            "[1",
+            "1]",
+        ] {
             assert!(parse_list(text).is_err(), "{text}");
         }
         assert!(parse_list("7,x").is_err_and(|e| e.contains("'x' (number 2")));

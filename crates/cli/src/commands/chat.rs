@@ -17,6 +17,7 @@ use crate::args::{Chat, Given};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::load::Loaded;
+use crate::prompt;
 use crate::reply::{Conversation, Nothing, Show};
 use crate::stats::Summary;
 use crate::target::foreign_target;
@@ -38,7 +39,7 @@ pub(crate) fn chat(chat: Chat, given: Given) -> Result<(), Failure> {
     // Say at once what the first turn would find out.
     let turns = Turns::of(loaded.tokenizer()?);
     let terminal = Terminal::detect();
-    let mut lines = Lines::open(terminal)?;
+    let mut lines = Lines::open(terminal, prompt::message_bound(&loaded)?)?;
     let mut talk = Talk {
         session: loaded.engine.session(),
         history: History::new(&chat.style),
@@ -164,7 +165,7 @@ impl Talk<'_> {
     fn reply(&mut self) -> Result<Generated, Failure> {
         let tokenizer = self.loaded.tokenizer()?;
         let request = self.history.request();
-        let ids = tokenizer.encode_segments(&deltafin_text::render(&request)?)?;
+        let ids = prompt::chat(&request, self.loaded)?;
         let channel = ReplyOptions::for_request(&request).channel;
         let reused = self.session.reuse(&ids);
         let Places { reply, preamble, ends } = self.turns.places(&ids);

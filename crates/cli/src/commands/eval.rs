@@ -18,10 +18,11 @@ use self::recording::Recording;
 use self::timing::Timing;
 use crate::args::{EngineArgs, Eval, Given, Logits, Ppl};
 use crate::failure::Failure;
-use crate::input;
+use crate::input::Source;
 use crate::interrupt::{self, Interrupts};
 use crate::load::Loaded;
 use crate::new_file::{self, Unfinished};
+use crate::prompt;
 use crate::target::foreign_target;
 use crate::terminal::{self, ProgressLine, Terminal, one_line};
 
@@ -36,14 +37,15 @@ pub(crate) fn eval(eval: Eval, given: Given) -> Result<(), Failure> {
 
 /// Writes the logits of every position, and what else was asked for.
 fn logits(asked: &Logits, given: Given) -> Result<(), Failure> {
-    let ids = asked.ids.read()?;
+    let ids = asked.ids.open()?;
     // A name that cannot be had should not cost a wait.
     new_file::target(&asked.out)?;
     let unfinished = Unfinished::default();
     let at_the_end = unfinished.clone();
     let interrupts = Interrupts::install_tidying(move || at_the_end.remove_for_good())?;
-    let loaded = Loaded::open_for(&ids, &asked.engine, given)?;
+    let loaded = Loaded::open(&asked.engine, given)?;
     foreign_target(&asked.out, loaded.folders())?;
+    let ids = prompt::ids(ids, &loaded.engine)?;
     let spec = loaded.engine.spec();
     let began = Instant::now();
     let recording = Recording::create(&asked.out, spec, ids.len(), asked.hidden, &unfinished)?;
@@ -73,13 +75,11 @@ fn logits(asked: &Logits, given: Given) -> Result<(), Failure> {
 
 /// Prints how well the model expects a text.
 fn perplexity(asked: &Ppl, given: Given) -> Result<(), Failure> {
-    let (text, name) = match asked.text.to_str() {
-        Some("-") => (input::stdin_text()?, "standard input".to_owned()),
-        _ => (input::file_text(&asked.text)?, asked.text.display().to_string()),
-    };
+    let source = Source::file_or_stdin(&asked.text)?;
+    let name = source.name().to_owned();
     let interrupts = Interrupts::install()?;
     let loaded = Loaded::open(&asked.engine, given)?;
-    let ids = loaded.tokenizer()?.encode_text(&text);
+    let (ids, bytes) = prompt::text(source, &loaded)?;
     let predicted = ids.len().saturating_sub(1);
     if predicted == 0 {
         return Err(Failure::new(format!(
@@ -111,7 +111,7 @@ fn perplexity(asked: &Ppl, given: Given) -> Result<(), Failure> {
         "nats_per_token": nats,
         "tokens": ids.len(),
         "predicted": predicted,
-        "bytes": text.len(),
+        "bytes": bytes,
         "stats": timing,
     });
     say(&asked.engine, &report, &timing, || {

@@ -5,13 +5,14 @@ use deltafin_text::chat::{Message, Request};
 use deltafin_text::reply::{Channel, ReplyOptions};
 
 use super::{generate, report};
-use crate::args::{Given, Prompt, Run, Style};
+use crate::args::{Given, IdsSource, Prompt, Run, Style};
 use crate::failure::Failure;
-use crate::input;
+use crate::input::Source;
 use crate::interrupt::Interrupts;
 use crate::load::Loaded;
 use crate::new_file::Unfinished;
 use crate::profile;
+use crate::prompt;
 use crate::reply::{Conversation, Ids, Nothing, Show, Text};
 use crate::stats::Summary;
 use crate::terminal::{self, Terminal};
@@ -19,13 +20,13 @@ use crate::watchers::{self, Watchers};
 
 /// Does it.
 pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
-    let source = Source::read(&run.prompt)?;
+    let unread = Unread::open(&run.prompt)?;
     watchers::check(&run.watched)?;
     let unfinished = Unfinished::default();
     let interrupts = interrupts(&run, &unfinished)?;
-    let loaded = Loaded::open_for(source.given_ids(), &run.engine, given)?;
+    let loaded = Loaded::open(&run.engine, given)?;
     watchers::check_beside(&run.watched, loaded.folders())?;
-    let (prompt, channel) = source.ids(&loaded)?;
+    let (prompt, channel) = unread.ids(&loaded)?;
     let terminal = Terminal::detect();
     let mut show = shown(&run, &loaded, channel, terminal)?;
     let limits =
@@ -79,55 +80,53 @@ fn interrupts(run: &Run, unfinished: &Unfinished) -> Result<Interrupts, Failure>
     }
 }
 
-/// The prompt as it was read, before anything is loaded: a missing file should not cost a wait.
-enum Source {
-    Ids(Vec<u32>),
-    Text(String),
-    Chat(Request),
+/// The prompt before anything is loaded: a missing file should not cost a wait. How much of it there is
+/// use for is known only afterwards.
+enum Unread<'r> {
+    Ids(IdsSource),
+    Text(Source),
+    Chat(Source, &'r Style),
 }
 
-impl Source {
-    fn read(prompt: &Prompt) -> Result<Source, Failure> {
+impl<'r> Unread<'r> {
+    fn open(prompt: &'r Prompt) -> Result<Unread<'r>, Failure> {
         Ok(match prompt {
-            Prompt::Ids(ids) => Source::Ids(ids.read()?),
-            Prompt::Text(typed) => Source::Text(text(typed)?),
-            Prompt::Chat(typed, style) => Source::Chat(request(text(typed)?, style)),
+            Prompt::Ids(ids) => Unread::Ids(ids.open()?),
+            Prompt::Text(typed) => Unread::Text(source(typed)?),
+            Prompt::Chat(typed, style) => Unread::Chat(source(typed)?, style),
         })
-    }
-
-    /// The ids that were given as such.
-    fn given_ids(&self) -> &[u32] {
-        match self {
-            Source::Ids(ids) => ids,
-            Source::Text(_) | Source::Chat(_) => &[],
-        }
     }
 
     /// The ids, and the channel they leave open if they are a conversation.
     fn ids(self, loaded: &Loaded) -> Result<(Vec<u32>, Option<Channel>), Failure> {
         Ok(match self {
-            Source::Ids(ids) => (ids, None),
-            Source::Text(text) => (loaded.tokenizer()?.encode_text(&text), None),
-            Source::Chat(request) => {
-                let segments = deltafin_text::render(&request)?;
+            Unread::Ids(ids) => (prompt::ids(ids, &loaded.engine)?, None),
+            Unread::Text(source) => {
+                let (ids, bytes) = prompt::text(source, loaded)?;
+                some(bytes)?;
+                (ids, None)
+            }
+            Unread::Chat(source, style) => {
+                let said = source.text(&prompt::message_bound(loaded)?)?;
+                some(said.len() as u64)?;
+                let request = request(said, style);
                 let channel = ReplyOptions::for_request(&request).channel;
-                (loaded.tokenizer()?.encode_segments(&segments)?, Some(channel))
+                (prompt::chat(&request, loaded)?, Some(channel))
             }
         })
     }
 }
 
-/// The text of a prompt. From standard input, the line end that `echo` adds is not part of it.
-fn text(typed: &str) -> Result<String, Failure> {
-    let mut text = input::text_or_stdin(typed)?;
-    if typed == "-" {
-        let kept = text.strip_suffix('\n').map(|rest| rest.strip_suffix('\r').unwrap_or(rest));
-        text.truncate(kept.map_or(text.len(), str::len));
+fn source(typed: &str) -> Result<Source, Failure> {
+    some(typed.len() as u64)?;
+    Ok(Source::prompt(typed))
+}
+
+fn some(bytes: u64) -> Result<(), Failure> {
+    match bytes {
+        0 => Err(Failure::new("the prompt is empty: give at least one character")),
+        _ => Ok(()),
     }
-    if text.is_empty() {
-        return Err(Failure::new("the prompt is empty: give at least one character"));
-    }
-    Ok(text)
 }
 
 fn request(user: String, style: &Style) -> Request {

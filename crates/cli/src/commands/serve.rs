@@ -16,7 +16,7 @@ use deltafin_text::chat::Turns;
 
 use crate::args::{EngineArgs, Given, Serve, SnapshotDisk, key};
 use crate::failure::Failure;
-use crate::input::file_text;
+use crate::input::{Bound, Source};
 use crate::interrupt::Interrupts;
 use crate::load::{self, Loaded};
 use crate::model_choice::{self, Model};
@@ -24,6 +24,9 @@ use crate::terminal;
 
 /// How soon a signal is noticed.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Some thousands of keys.
+const KEY_FILE_BYTES: u64 = 1 << 20;
 
 /// Does it.
 pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
@@ -71,7 +74,8 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
 /// The keys of a file. One without any would let everybody in.
 fn keys_in(file: &Path) -> Result<Vec<String>, Failure> {
     let told = |reason: &str| Failure::new(format!("--api-key-file {}: {reason}", file.display()));
-    let text = file_text(file)?;
+    let bound = Bound { bytes: KEY_FILE_BYTES, remedy: ": is it the file of keys?".to_owned() };
+    let text = Source::file(file)?.text(&bound)?;
     let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
     let keys: Result<Vec<_>, _> = lines
         .map(|(at, line)| key(line).map_err(|reason| told(&format!("line {}: {reason}", at + 1))))

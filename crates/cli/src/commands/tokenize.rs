@@ -5,12 +5,13 @@ use std::path::Path;
 
 use deltafin_text::chat::{Request, rendered_text};
 use deltafin_text::reply::{self, Answer, ReplyOptions};
+use deltafin_text::tokenizer::Encoder;
 use deltafin_text::{Segment, Tokenizer};
 use serde_json::{Value, json};
 
 use crate::args::{Channel, Given, Input, Tokenize, Vocabulary, What, parse_list};
 use crate::failure::Failure;
-use crate::input;
+use crate::input::{Bound, Lines, Source};
 use crate::load;
 use crate::model_choice::{self, Model};
 use crate::terminal;
@@ -25,11 +26,24 @@ pub(crate) fn tokenize(tokenize: Tokenize, given: Given) -> Result<(), Failure> 
     match input {
         Input::Batch => batch(&tokenizer, what),
         Input::Text(text) => one(&tokenizer, what, &text),
-        Input::Stdin => one(&tokenizer, what, &input::stdin_text()?),
+        Input::Stdin if what == What::Encode => encoded(&tokenizer, Source::stdin()),
+        Input::Stdin => one(&tokenizer, what, &Source::stdin().text(&Bound::of_any_text())?),
+        Input::File(path) if what == What::Encode => encoded(&tokenizer, Source::file(&path)?),
         Input::File(path) => {
-            one(&tokenizer, what, &input::file_text(&path)?).map_err(|e| of_file(&path, e))
+            let text = Source::file(&path)?.text(&Bound::of_any_text())?;
+            one(&tokenizer, what, &text).map_err(|e| of_file(&path, e))
         }
     }
+}
+
+/// The ids of a text, which is not held.
+fn encoded(tokenizer: &Tokenizer, source: Source) -> Result<(), Failure> {
+    let mut encoder = Encoder::new(tokenizer, usize::MAX);
+    source.read(&Bound::of_any_text(), |piece| {
+        encoder.push(piece);
+        Ok(())
+    })?;
+    terminal::print_line(&serde_json::to_string(&encoder.finish().ids)?)
 }
 
 fn of_file(path: &Path, failure: Failure) -> Failure {
@@ -61,7 +75,7 @@ fn one(tokenizer: &Tokenizer, what: What, text: &str) -> Result<(), Failure> {
 fn batch(tokenizer: &Tokenizer, what: What) -> Result<(), Failure> {
     let mut refused = 0;
     let mut count = 0;
-    let mut lines = input::Lines::of(stdin().lock());
+    let mut lines = Lines::of(stdin().lock(), Bound::of_any_text());
     while let Some(line) = lines.next()? {
         count += 1;
         let output = match utf8(&line).and_then(|line| value(tokenizer, what, line)) {

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::program::{Ran, command, ran};
+use crate::program::{Ran, command, fixture, ran};
 
 /// Runs the program where a shell has set a limit.
 fn within(limit: &str, args: &[&str]) -> Ran {
@@ -80,4 +80,35 @@ fn a_conversation_that_cannot_be_saved_spares_the_one_that_is_there() {
     assert!(run.err.contains("cannot write") && run.err.contains("talk.json"), "{run:?}");
     assert_eq!(std::fs::read_to_string(&path).expect("a file"), "precious");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+}
+
+/// Whatever is far too long for the context is refused before it is in memory: in less than it would take.
+#[test]
+fn input_that_is_too_long_is_not_held() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, words: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, words.repeat((48 << 20) / words.len())).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (text, ids) = (file("text", "some words "), file("ids", "12, 345\n"));
+    let out = folder.path().join("logits").display().to_string();
+    let (model, memory) = (fixture("k3-micro"), ["--memory", "96M", "--threads", "1"]);
+    let engine = [&["--model", &model][..], &memory].concat();
+    let from = format!("exec < {text}; exec");
+    for (before, args) in [
+        (from.as_str(), [&["run", "--chat", "--prompt", "-"][..], &engine].concat()),
+        (&from, [&["run", "--prompt", "-"][..], &engine].concat()),
+        (&from, [&["chat"][..], &engine].concat()),
+        ("exec", [&["run", "--ids", "--prompt-ids", &ids][..], &engine].concat()),
+        ("exec", [&["eval", "logits", "--out", &out, "--ids", &ids][..], &engine].concat()),
+        ("exec", [&["eval", "ppl", "--text", &text][..], &engine].concat()),
+        ("exec", [&["eval", "compare", &model, &model, "--text", &text][..], &memory].concat()),
+    ] {
+        let line = piped(before, "-v 200000", &args).refusal();
+        assert!(
+            line.contains("longer than") && line.contains("raise --context"),
+            "{args:?}: {line}"
+        );
+    }
 }

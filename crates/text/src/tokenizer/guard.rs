@@ -15,12 +15,12 @@ pub(crate) fn is_python_space(c: char) -> bool {
 
 /// The parts of a text that are encoded separately.
 pub(crate) fn parts(text: &str) -> Parts<'_> {
-    Parts { rest: text, slice_left: SLICE_CHARS }
+    Parts { rest: text, cuts: Cuts::default() }
 }
 
 pub(crate) struct Parts<'a> {
     rest: &'a str,
-    slice_left: usize,
+    cuts: Cuts,
 }
 
 impl<'a> Iterator for Parts<'a> {
@@ -30,32 +30,57 @@ impl<'a> Iterator for Parts<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let at = self.next_cut();
+        let at = self.cuts.next(self.rest).unwrap_or(self.rest.len());
         let (part, rest) = self.rest.split_at(at);
         self.rest = rest;
         Some(part)
     }
 }
 
-impl Parts<'_> {
+/// Finds the cuts of a text that may not be there as a whole.
+#[derive(Debug)]
+pub(crate) struct Cuts {
+    slice_left: usize,
+    /// What was seen of the current part: bytes, characters, the last one's class and its run.
+    bytes: usize,
+    chars: usize,
+    class: Option<bool>,
+    run: usize,
+}
+
+impl Default for Cuts {
+    fn default() -> Cuts {
+        Cuts::after(SLICE_CHARS)
+    }
+}
+
+impl Cuts {
     /// A new part starts counting afresh: the character before which a run was cut counts as
     /// the first of the next run, and a slice never continues a run of the slice before.
-    fn next_cut(&mut self) -> usize {
-        let (mut class, mut run) = (None, 0);
-        for (n, (at, c)) in self.rest.char_indices().enumerate() {
-            if n == self.slice_left {
-                self.slice_left = SLICE_CHARS;
-                return at;
+    fn after(slice_left: usize) -> Cuts {
+        Cuts { slice_left, bytes: 0, chars: 0, class: None, run: 0 }
+    }
+
+    /// Where the first part of `text` ends; nothing where it may go on beyond it. `text` is what
+    /// follows the last cut. Where it has grown since it was looked at, the look goes on from there.
+    pub(crate) fn next(&mut self, text: &str) -> Option<usize> {
+        let seen = self.bytes;
+        for (at, c) in text[seen..].char_indices() {
+            if self.chars == self.slice_left {
+                *self = Cuts::after(SLICE_CHARS);
+                return Some(seen + at);
             }
-            let space = Some(is_python_space(c));
-            run = if class == space { run + 1 } else { 1 };
-            class = space;
-            if run > RUN_CHARS_MAX {
-                self.slice_left -= n;
-                return at;
+            let class = Some(is_python_space(c));
+            self.run = if self.class == class { self.run + 1 } else { 1 };
+            self.class = class;
+            if self.run > RUN_CHARS_MAX {
+                *self = Cuts::after(self.slice_left - self.chars);
+                return Some(seen + at);
             }
+            self.chars += 1;
         }
-        self.rest.len()
+        self.bytes = text.len();
+        None
     }
 }
 

@@ -7,12 +7,14 @@
 //! then 256 special ids.
 
 mod bpe;
+mod encoder;
 mod error;
 mod guard;
 mod ranks;
 mod special;
 mod split;
 
+pub use encoder::{Encoded, Encoder};
 pub use error::{DecodeError, TokenizerError};
 pub use ranks::RANK_FILE_BYTES_MAX;
 pub use special::{SPECIAL_TOKENS, TOKENIZER_CONFIG_BYTES_MAX};
@@ -134,12 +136,26 @@ impl Tokenizer {
     /// # Errors
     /// When the tokenizer lacks a marker, whose spelling would otherwise pass as text.
     pub fn encode_segments(&self, segments: &[Segment]) -> Result<Vec<u32>, TokenizerError> {
-        self.require_markers()?;
-        let encode = |segment: &Segment| match segment.is_markup() {
-            true => self.encode_markup(segment.text()),
-            false => self.encode_text(segment.text()),
-        };
-        Ok(segments.iter().flat_map(encode).collect())
+        self.encode_segments_within(segments, usize::MAX).map(|encoded| encoded.ids)
+    }
+
+    /// As [`Tokenizer::encode_segments`], of which at most `most` ids are kept.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn encode_segments_within(
+        &self,
+        segments: &[Segment],
+        most: usize,
+    ) -> Result<Encoded, TokenizerError> {
+        encoder::segments(self, segments, most)
+    }
+
+    /// Bytes of the longest ordinary token: a text of more than `n` times as many has more than `n`
+    /// tokens.
+    #[must_use]
+    pub fn longest_token_bytes(&self) -> usize {
+        self.ranks.longest()
     }
 
     /// The bytes of one token: a special one's are its name.

@@ -6,7 +6,7 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
 use crate::failure::Failure;
-use crate::input;
+use crate::input::{self, Bound};
 use crate::terminal::Terminal;
 
 const PROMPT: &str = "> ";
@@ -16,34 +16,37 @@ const PLAIN_PASTE: &str = "\x1b[?2004l";
 /// Where lines come from.
 pub(super) enum Lines {
     /// A terminal, with editing and a history for as long as the program runs.
-    Edited(Box<DefaultEditor>),
+    Edited(Box<DefaultEditor>, Bound),
     /// Anything else.
     Plain(input::Lines<BufReader<Stdin>>),
 }
 
 impl Lines {
     /// Edited lines where a person types and sees what is typed.
-    pub(super) fn open(terminal: Terminal) -> Result<Lines, Failure> {
+    ///
+    /// A line that is longer than the bound ends the reading, or spoils only itself where a person can
+    /// try again.
+    pub(super) fn open(terminal: Terminal, bound: Bound) -> Result<Lines, Failure> {
         if terminal.stdin && terminal.stdout {
             // The editor changes how the terminal works while it waits for a line.
             restore_terminal_when_ended(terminal);
             let editor = DefaultEditor::new();
             let about = |e| Failure::about("cannot use the terminal", &e);
-            return Ok(Lines::Edited(Box::new(editor.map_err(about)?)));
+            return Ok(Lines::Edited(Box::new(editor.map_err(about)?), bound));
         }
-        Ok(Lines::Plain(input::Lines::of(BufReader::new(stdin()))))
+        Ok(Lines::Plain(input::Lines::of(BufReader::new(stdin()), bound)))
     }
 
     /// Whether someone is there to try again.
     pub(super) fn is_interactive(&self) -> bool {
-        matches!(self, Lines::Edited(_))
+        matches!(self, Lines::Edited(..))
     }
 
     /// Waits for the next line, without its end; nothing when there are no more. One that is no
     /// text spoils only itself.
     pub(super) fn next(&mut self) -> Result<Option<Result<String, Failure>>, Failure> {
         match self {
-            Lines::Edited(editor) => Ok(edited(editor)?.map(Ok)),
+            Lines::Edited(editor, bound) => Ok(edited(editor, bound)?),
             Lines::Plain(lines) => {
                 let line = lines.next()?;
                 Ok(line.map(|line| plain(line, &lines.name())))
@@ -75,12 +78,18 @@ fn restore_terminal_when_ended(terminal: Terminal) {
     });
 }
 
-fn edited(editor: &mut DefaultEditor) -> Result<Option<String>, Failure> {
+/// A line; or why it is none, for what was pasted may be too long to be kept twice.
+type Edited = Result<String, Failure>;
+
+fn edited(editor: &mut DefaultEditor, bound: &Bound) -> Result<Option<Edited>, Failure> {
     loop {
         match editor.readline(PROMPT) {
             Ok(line) => {
-                // A history that is full or refuses repetitions is no reason to stop.
-                let _ = editor.add_history_entry(&line);
+                let line = bound.admit(line, "the line");
+                if let Ok(line) = &line {
+                    // A history that is full or refuses repetitions is no reason to stop.
+                    let _ = editor.add_history_entry(line);
+                }
                 return Ok(Some(line));
             }
             // An interrupt while typing gives up the line, not the program.

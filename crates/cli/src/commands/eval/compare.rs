@@ -3,19 +3,20 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use deltafin_engine::{EngineError, Flow, Session};
+use deltafin_engine::{Flow, Session};
 use serde_json::{Value, json};
 
 use super::divergence::Divergence;
 use super::perplexity::Surprise;
 use super::timing::Timing;
 use super::{Rows, Watch};
-use crate::args::{self, Compare, Compared, Given, Passage};
+use crate::args::{Compare, Compared, Given, IdsSource, Passage};
 use crate::failure::Failure;
-use crate::input;
+use crate::input::Source;
 use crate::interrupt::{self, Interrupts};
 use crate::load::{self, Loaded};
 use crate::model_choice;
+use crate::prompt::{self, Texts};
 use crate::terminal;
 
 /// Logits of one model that wait for the other's.
@@ -23,21 +24,17 @@ const BUFFER_BYTES: usize = 128 << 20;
 
 /// Does it.
 pub(super) fn compare(asked: &Compare) -> Result<(), Failure> {
-    let (text, given) = match &asked.passage {
-        Passage::Ids(ids) => (String::new(), ids.read()?),
-        Passage::Text(path) if path.as_os_str() == "-" => (input::stdin_text()?, Vec::new()),
-        Passage::Text(path) => (input::file_text(path)?, Vec::new()),
+    let unread = match &asked.passage {
+        Passage::Ids(ids) => Unread::Ids(ids.open()?),
+        Passage::Text(path) => Unread::Text(Source::file_or_stdin(path)?),
     };
     let interrupts = Interrupts::install()?;
     if asked.engine.memory().is_some() {
         terminal::say("each of the two has half of --memory");
     }
-    let (a, b) = (load(asked, &asked.a, &given)?, load(asked, &asked.b, &given)?);
-    let ids = match asked.passage {
-        Passage::Ids(_) => given,
-        Passage::Text(_) => ids_of(&text, &a, &b)?,
-    };
-    check(&ids, &a, &b)?;
+    let (a, b) = (load(asked, &asked.a)?, load(asked, &asked.b)?);
+    check_vocabularies(&a, &b)?;
+    let ids = unread.ids(&a, &b)?;
     let began = Instant::now();
     let interrupted = interrupts.begin();
     let sums = interrupt::answering(interrupted, || Sums::over(&ids, &a, &b, interrupted));
@@ -57,7 +54,7 @@ pub(super) fn compare(asked: &Compare) -> Result<(), Failure> {
     Ok(())
 }
 
-fn load(asked: &Compare, compared: &Compared, ids: &[u32]) -> Result<Loaded, Failure> {
+fn load(asked: &Compare, compared: &Compared) -> Result<Loaded, Failure> {
     // Both are in memory at a time, and the budget is for the whole program.
     let mut engine = asked.engine.halved();
     if let Some(spine) = &compared.spine {
@@ -66,37 +63,51 @@ fn load(asked: &Compare, compared: &Compared, ids: &[u32]) -> Result<Loaded, Fai
     let model = model_choice::choose(Some(compared.model.clone()), Given::Typed)?;
     terminal::say(&format!("model: {model}"));
     let checkpoint = load::checkpoint(&model, &engine.network())?;
-    args::check_ids(ids, checkpoint.spec().vocab)?;
     Loaded::of(model, checkpoint, &engine)
 }
 
-/// The text's ids, which both models have to agree on.
-fn ids_of(text: &str, a: &Loaded, b: &Loaded) -> Result<Vec<u32>, Failure> {
-    let ids = a.tokenizer()?.encode_text(text);
-    if b.tokenizer()?.encode_text(text) != ids {
-        return Err(Failure::new(
-            "the two models split the text into different tokens: compare models with one tokenizer",
-        ));
-    }
-    Ok(ids)
+/// What is compared on, before anything is loaded.
+enum Unread {
+    Ids(IdsSource),
+    Text(Source),
 }
 
-fn check(ids: &[u32], a: &Loaded, b: &Loaded) -> Result<(), Failure> {
-    let (prompt, vocabs) = (ids.len(), [a, b].map(|loaded| loaded.engine.spec().vocab));
-    if vocabs[0] != vocabs[1] {
-        return Err(Failure::new(format!(
-            "one model has a vocabulary of {}, the other of {}: they cannot be compared",
-            vocabs[0], vocabs[1]
-        )));
+impl Unread {
+    /// The ids, on which both models have to agree, and which have to fit into both contexts.
+    fn ids(self, a: &Loaded, b: &Loaded) -> Result<Vec<u32>, Failure> {
+        let narrow = if a.engine.context() <= b.engine.context() { a } else { b };
+        let ids = match self {
+            Unread::Ids(source) => prompt::ids(source, &narrow.engine)?,
+            Unread::Text(source) => {
+                let Texts { encoded: [of_a, of_b], .. } = prompt::texts(source, [a, b])?;
+                let least = narrow.engine.context();
+                let same = of_a.ids.iter().zip(&of_b.ids).take(least).all(|(a, b)| a == b);
+                if of_a.count != of_b.count || !same {
+                    return Err(Failure::new(
+                        "the two models split the text into different tokens: compare models with \
+                         one tokenizer",
+                    ));
+                }
+                prompt::fitting(of_a, &narrow.engine)?
+            }
+        };
+        match ids.len() {
+            0 | 1 => {
+                let few = ids.len();
+                Err(Failure::new(format!("a comparison needs at least two tokens: got {few}")))
+            }
+            _ => Ok(ids),
+        }
     }
-    if prompt < 2 {
-        return Err(Failure::new(format!("a comparison needs at least two tokens: got {prompt}")));
-    }
-    let narrow = if a.engine.context() <= b.engine.context() { a } else { b };
-    let (context, short_of) = (narrow.engine.context(), narrow.engine.context_short_of());
-    match prompt > context {
-        true => Err(EngineError::PromptTooLong { prompt, context, short_of }.into()),
-        false => Ok(()),
+}
+
+fn check_vocabularies(a: &Loaded, b: &Loaded) -> Result<(), Failure> {
+    let [a, b] = [a, b].map(|loaded| loaded.engine.spec().vocab);
+    match a == b {
+        true => Ok(()),
+        false => Err(Failure::new(format!(
+            "one model has a vocabulary of {a}, the other of {b}: they cannot be compared"
+        ))),
     }
 }
 
