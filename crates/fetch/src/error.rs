@@ -79,9 +79,9 @@ impl From<ConvertError> for FetchError {
         match error {
             ConvertError::Interrupted { .. } => FetchError::Interrupted,
             ConvertError::Full { path, .. } => FetchError::Full { path },
-            ConvertError::OtherSource { path }
-            | ConvertError::OtherRecipe { path, .. }
-            | ConvertError::Foreign { path, .. } => FetchError::ForeignPack { path },
+            ConvertError::OtherSource { path } | ConvertError::OtherRecipe { path, .. } => {
+                FetchError::ForeignPack { path }
+            }
             error => FetchError::Convert(Box::new(error)),
         }
     }

@@ -13,6 +13,7 @@ use deltafin_store::{Checkpoint, SpinePack, Store};
 
 use crate::ConvertError;
 use crate::disk::{Disk, FileSystem, Output};
+use crate::noted;
 use crate::stream::{self, BLOCKS_WAITING, Piece, Stop};
 use crate::target::Target;
 use crate::writer::PartWriter;
@@ -43,6 +44,8 @@ pub struct Converted {
     pub files: usize,
     /// Files that were found done and proven.
     pub found: usize,
+    /// Whether a manifest was there that was not the pack's, and is now.
+    pub manifest_mended: bool,
     /// Bytes of the files.
     pub bytes: u64,
     /// Bytes of the released spine that were read for the files that were made.
@@ -74,20 +77,12 @@ fn convert_on<D: Disk>(
     checkpoint.check_released()?;
     let source = checkpoint.identity().map_err(ConvertError::Identity)?;
     let target = Target::open(disk, out)?;
-    let done = target.done()?;
-    if let Some(done) = &done {
-        if done.source != source {
-            return Err(ConvertError::OtherSource { path: out.to_owned() });
-        }
-        if done.recipe != recipe {
-            return Err(ConvertError::OtherRecipe { path: out.to_owned(), found: done.recipe });
-        }
-    }
+    let noted = noted::files(checkpoint, recipe, source, &target)?;
     let parts: Vec<PackPart> = PackPart::all(checkpoint.spec()).collect();
     let bytes = parts.iter().map(|&part| stream::source_bytes(&checkpoint.catalog, part)).sum();
     let manifest = Manifest { source, recipe, files: Vec::new() };
     let mut work = Work { checkpoint, target, parts, manifest, watch, bytes_done: 0, bytes };
-    work.run(disk, done.map(|done| done.files).unwrap_or_default())
+    work.run(disk, noted)
 }
 
 /// Makes the pack in memory, for checkpoints that are small and lie nowhere.
@@ -126,7 +121,7 @@ impl<D: Disk> Work<'_, D> {
     fn run(&mut self, disk: &D, noted: Vec<PackFile>) -> Result<Converted, ConvertError> {
         let proven = self.prove(noted)?;
         let found = proven.len();
-        let mut source_bytes = 0;
+        let (mut source_bytes, mut manifest_mended) = (0, false);
         if found < self.parts.len() {
             self.target.reopen().map_err(|reason| self.failed(reason))?;
             for part in self.parts.clone() {
@@ -136,6 +131,7 @@ impl<D: Disk> Work<'_, D> {
             source_bytes = self.make_missing(proven)?;
         } else {
             self.manifest.files = proven;
+            manifest_mended = self.target.is_noted_otherwise(&self.manifest);
             self.finish()?;
         }
         Ok(Converted {
@@ -143,19 +139,17 @@ impl<D: Disk> Work<'_, D> {
             recipe: self.manifest.recipe,
             files: self.manifest.files.len(),
             found,
+            manifest_mended,
             bytes: self.manifest.bytes(),
             source_bytes,
             kept: self.kept(),
         })
     }
 
-    /// The noted files of this model that are there, byte for byte.
+    /// The noted files that are there, byte for byte.
     fn prove(&mut self, noted: Vec<PackFile>) -> Result<Vec<PackFile>, ConvertError> {
         let mut proven = Vec::with_capacity(noted.len());
         for file in noted {
-            if !self.parts.contains(&file.part) {
-                continue;
-            }
             self.tell(file.part, proven.len(), 0)?;
             if self.target.proves(&file) {
                 self.bytes_done += stream::source_bytes(&self.checkpoint.catalog, file.part);

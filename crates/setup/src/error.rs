@@ -29,8 +29,6 @@ pub enum ConvertError {
     OtherSource { path: PathBuf },
     #[error("{}: holds a spine of recipe {found}; remove it, or give another folder with --out", path.display())]
     OtherRecipe { path: PathBuf, found: Recipe },
-    #[error("{}: {error}; remove it, or give another folder with --out", path.display())]
-    Foreign { path: PathBuf, error: Box<PackError> },
     #[error(
         "{}: the spine needs {} MB more, there is room for {} MB; make room, or give a folder on \
          another drive with --out", path.display(), needed.div_ceil(1_000_000), free / 1_000_000

@@ -11,6 +11,7 @@ mod disk;
 mod error;
 mod half;
 mod leftover;
+mod noted;
 mod packing;
 mod quantize;
 mod stream;

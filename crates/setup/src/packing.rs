@@ -60,7 +60,7 @@ impl Packing {
         is_ours: impl Fn(Identity) -> bool,
     ) -> Result<Packing, ConvertError> {
         let target = Target::open(&DISK, out)?;
-        let done = target.done()?;
+        let done = target.done();
         if let Some(done) = &done {
             if done.source != provisional && !is_ours(done.source) {
                 return Err(ConvertError::OtherSource { path: out.to_owned() });
@@ -72,7 +72,9 @@ impl Packing {
         let all: Vec<PackPart> = PackPart::all(checkpoint.spec()).collect();
         let source = done.as_ref().map_or(provisional, |done| done.source);
         let noted = done.map(|done| done.files).unwrap_or_default();
-        let proven = |file: &PackFile| all.contains(&file.part) && target.proves(file);
+        let fits = |file: &PackFile| stream::describes(&checkpoint.catalog, recipe, file);
+        let proven =
+            |file: &PackFile| all.contains(&file.part) && fits(file) && target.proves(file);
         let files: Vec<_> = noted.iter().filter(|file| proven(file)).cloned().collect();
         let is_pack = target.is_pack() && files.len() == all.len();
         let manifest = Manifest { source, recipe, files };

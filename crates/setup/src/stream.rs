@@ -5,7 +5,7 @@
 
 use std::sync::mpsc::SyncSender;
 
-use deltafin_checkpoint::pack::PackPart;
+use deltafin_checkpoint::pack::{PackFile, PackPart, PackTensor};
 use deltafin_checkpoint::{Catalog, Recipe, Span};
 use deltafin_spec::{Dtype, Shape, TensorId};
 use deltafin_store::{Store, StoreError};
@@ -65,6 +65,19 @@ pub(crate) fn planned(
     recipe: Recipe,
 ) -> impl Iterator<Item = (Dtype, Shape)> {
     sources(catalog, part).map(move |source| (wanted(recipe, &source), source.shape))
+}
+
+/// Whether a file of the model is said to have the tensors that this recipe puts there, in their order;
+/// any matrix may be as released.
+pub(crate) fn describes(catalog: &Catalog, recipe: Recipe, file: &PackFile) -> bool {
+    let sources: Vec<Source> = sources(catalog, file.part).collect();
+    let is = |(source, tensor): (&Source, &PackTensor)| {
+        let dtypes = [wanted(recipe, source), source.dtype];
+        source.id.name() == tensor.name
+            && source.shape == tensor.shape
+            && dtypes.contains(&tensor.dtype)
+    };
+    sources.len() == file.tensors.len() && sources.iter().zip(&file.tensors).all(is)
 }
 
 /// Bytes of the released tensors of a part.

@@ -6,11 +6,10 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use deltafin_checkpoint::pack::{
-    ChunkHasher, Digest, MANIFEST, Manifest, PackError, PackFile, PackPart,
-};
+use deltafin_checkpoint::pack::{ChunkHasher, Digest, MANIFEST, Manifest, PackFile, PackPart};
 
 use crate::ConvertError;
 use crate::disk::{Disk, Output as _};
@@ -53,19 +52,10 @@ impl<'d, D: Disk> Target<'d, D> {
 
     /// What the folder says is done. Nothing where it says nothing that can be read: then all is
     /// made again.
-    pub(crate) fn done(&self) -> Result<Option<Manifest>, ConvertError> {
+    pub(crate) fn done(&self) -> Option<Manifest> {
         let names = [MANIFEST.to_owned(), partial(MANIFEST)];
-        for path in names.map(|name| self.dir.join(name)) {
-            let Ok(bytes) = fs::read(&path) else { continue };
-            match Manifest::parse(&bytes) {
-                Ok(manifest) => return Ok(Some(manifest)),
-                Err(error @ (PackError::Version { .. } | PackError::Recipe { .. })) => {
-                    return Err(ConvertError::Foreign { path, error: Box::new(error) });
-                }
-                Err(_) => {}
-            }
-        }
-        Ok(None)
+        let read = |name: String| fs::read(self.dir.join(name)).ok();
+        names.into_iter().filter_map(read).find_map(|bytes| Manifest::parse(&bytes).ok())
     }
 
     /// Whether the folder says that it is a pack.
@@ -73,10 +63,16 @@ impl<'d, D: Disk> Target<'d, D> {
         self.dir.join(MANIFEST).exists()
     }
 
-    /// Whether a file is there with every byte that was written.
+    /// Whether a file is there with every byte that was written, and has every digest that is noted.
     pub(crate) fn proves(&self, file: &PackFile) -> bool {
-        digests(&self.path(file.part))
-            .is_ok_and(|found| found == (file.bytes, file.digests.clone()))
+        let path = self.path(file.part);
+        let whole = digests(&path).is_ok_and(|found| found == (file.bytes, file.digests.clone()));
+        whole && has_small_tensors(&path, file).unwrap_or(false)
+    }
+
+    /// Whether the folder is a pack by another manifest.
+    pub(crate) fn is_noted_otherwise(&self, manifest: &Manifest) -> bool {
+        fs::read(self.dir.join(MANIFEST)).is_ok_and(|bytes| bytes != manifest.to_json())
     }
 
     /// Takes back the claim to be whole, before anything is changed; what is done stays noted.
@@ -111,9 +107,9 @@ impl<'d, D: Disk> Target<'d, D> {
         self.replace(&partial(MANIFEST), &manifest.to_json())
     }
 
-    /// Makes it a pack, if it is none yet, and removes what only a conversion needs.
+    /// Makes it a pack, if it is none yet or by another manifest, and removes what only a conversion needs.
     pub(crate) fn finish(&self, manifest: &Manifest) -> io::Result<()> {
-        if !self.dir.join(MANIFEST).exists() {
+        if !self.dir.join(MANIFEST).exists() || self.is_noted_otherwise(manifest) {
             self.replace(MANIFEST, &manifest.to_json())?;
         }
         let notes = self.dir.join(partial(MANIFEST));
@@ -161,6 +157,20 @@ fn partial(name: &str) -> String {
 /// Who converts into a folder, as far as it says.
 fn holder(dir: &Path) -> Option<u32> {
     fs::read_to_string(dir.join(HOLDER)).ok()?.trim().parse().ok()
+}
+
+/// Whether the tensors that have a digest of their own are where the file's description puts them.
+fn has_small_tensors(path: &Path, file: &PackFile) -> io::Result<bool> {
+    let (opened, mut bytes) = (File::open(path)?, Vec::new());
+    for tensor in &file.tensors {
+        let Some(digest) = tensor.digest else { continue };
+        bytes.resize(tensor.place.len as usize, 0);
+        opened.read_exact_at(&mut bytes, tensor.place.offset)?;
+        if Digest::of(&bytes) != digest {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The length of a file and the digests of its chunks.

@@ -70,7 +70,8 @@ fn report(
     converted: &Converted,
     took: f64,
 ) -> Result<(), Failure> {
-    let Converted { path, recipe, files, found, bytes: size, source_bytes, kept } = converted;
+    let Converted { path, recipe, files, found, manifest_mended, .. } = converted;
+    let Converted { bytes: size, source_bytes, kept, .. } = converted;
     for name in kept.iter().take(NAMED) {
         terminal::say(&format!("{name} stays as released: a row's scale does not fit into f16"));
     }
@@ -83,6 +84,7 @@ fn report(
             "recipe": recipe.name(),
             "files": files,
             "found": found,
+            "manifest_mended": manifest_mended,
             "bytes": size,
             "source_bytes": source_bytes,
             "seconds": took,
@@ -93,6 +95,7 @@ fn report(
     let (place, size) = (path.display().to_string(), bytes(*size));
     let place = one_line(&place);
     let made = match files - found {
+        0 if *manifest_mended => "every byte proven, and the manifest mended".to_owned(),
         0 => "complete already, and every byte proven".to_owned(),
         made => {
             let rate = bytes((*source_bytes as f64 / took) as u64);

@@ -359,10 +359,11 @@ fn one_folder_has_one_converter_one_checkpoint_and_one_recipe() {
     let other = convert(&calm, Recipe::Int8, folder.path(), &mut go_on);
     assert!(matches!(other, Err(ConvertError::OtherSource { .. })));
     let manifest = fs::read_to_string(folder.path().join(MANIFEST)).unwrap();
-    let later = manifest.replace(r#""version": 1"#, r#""version": 2"#);
-    fs::write(folder.path().join(MANIFEST), later).unwrap();
-    let other = convert(&micro(), Recipe::Int8, folder.path(), &mut go_on);
-    assert!(matches!(other, Err(ConvertError::Foreign { .. })));
+    // A word that is wrong makes it nobody else's: what is in the files counts.
+    let called = manifest.replace(r#""recipe": "int8""#, r#""recipe": "bf16""#);
+    fs::write(folder.path().join(MANIFEST), &called).unwrap();
+    let other = convert(&micro(), Recipe::Bf16, folder.path(), &mut go_on);
+    assert!(matches!(other, Err(ConvertError::OtherRecipe { found: Recipe::Int8, .. })));
 }
 
 /// A drive with so much room.

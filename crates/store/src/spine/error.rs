@@ -38,13 +38,14 @@ pub enum SpineError {
     #[error("{}: {error}; make the pack again with `deltafin convert`", path.join(MANIFEST).display())]
     Manifest { path: PathBuf, error: Box<PackError> },
     #[error(
-        "{}: a spine of recipe {found} where {wanted} is looked for; put it elsewhere and name it \
-         with --spine", path.display()
+        "{}: its manifest says recipe {found} where {wanted} is looked for; put it elsewhere and name \
+         it with --spine, or, if that is not so, `deltafin convert --spine {wanted}` mends it",
+        path.display()
     )]
     OtherRecipe { path: PathBuf, wanted: Recipe, found: Recipe },
     #[error(
-        "{}: made from another checkpoint ({found}, this one is {wanted}); remove it and run \
-         `deltafin convert` again", path.display()
+        "{}: made from another checkpoint ({found}, this one is {wanted}); `deltafin convert` makes it \
+         again where it is this one's, and else says so", path.display()
     )]
     Source { path: PathBuf, wanted: Identity, found: Identity },
     #[error(
