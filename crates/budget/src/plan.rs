@@ -1,9 +1,9 @@
 //! What a budget buys: the residency plan.
 //!
 //! **Promise.** A plan never needs more than its budget, and leaves less of it idle than one more row or
-//! record would take, unless everything has its place; more memory never buys less of one step without
-//! more of a step before it; whether a budget is enough is known before any weight is read, and a refusal
-//! names the least that is.
+//! record would take, unless everything has its place; more memory never buys shorter passes, and no token
+//! is expected to read more with it; whether a budget is enough is known before any weight is read, and a
+//! refusal names the least that is.
 //!
 //! Memory is spent in this order, each step whole before the next begins:
 //!
@@ -12,16 +12,17 @@
 //! chunk     rows of a pass, up to one block
 //! slabs     two tokens' worth of one layer, so that a layer is read while another is computed
 //! chunk     rows of a pass, up to those asked for
-//! spine     as many units as fit beside the room in which the others stream, two at a time
+//! spine     the units with which a token reads least, beside the room in which the others stream, two at a time
 //! cache     what is left, in expert records, whether or not a unit of the spine found room
 //! ```
 //!
-//! Where the whole spine fits once the slabs are fewer, it goes before them.
+//! Where the whole spine fits once the slabs are fewer, it goes before them if a token then reads less.
 //!
 //! A gigabyte of spine saves a gigabyte of reading on every token, one of expert cache about a third
-//! of that: so the spine comes first. Its layers are spread through the depth, for their reads are
+//! of that: so the spine comes first, but for what its room to stream in would take from the cache. Its layers are spread through the depth, for their reads are
 //! known in advance and fill the time in which the drive has nothing else to do.
 
+use crate::hits::hit_rate;
 use crate::{Demand, Size};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -106,13 +107,34 @@ impl Plan {
         let moves = plan.grow_chunk(demand, BLOCK_ROWS)
             && plan.grow_slabs(demand)
             && plan.grow_chunk(demand, usize::MAX);
+        let whole = (plan.chunk_rows == demand.chunk).then(|| Plan::whole_spine(demand, budget));
+        let others = if moves { plan.with_spines(demand) } else { Vec::new() };
         if moves {
-            plan.grow_spine(demand);
             plan.grow_cache(demand);
         }
-        let whole = (plan.chunk_rows == demand.chunk && !plan.is_spine_resident())
-            .then(|| Plan::whole_spine(demand, budget));
-        Ok(whole.flatten().unwrap_or(plan))
+        // Each of these takes no more memory with a larger budget, and leaves the rest to the experts: so
+        // the best of them never reads more.
+        let all = whole.flatten().into_iter().chain(others);
+        Ok(all.fold(
+            plan,
+            |best, other| if other.costs(demand) < best.costs(demand) { other } else { best },
+        ))
+    }
+
+    /// What is least for the best plan. Of equals, most is read once; then there is most room to read ahead.
+    fn costs(&self, demand: &Demand) -> (u64, Reverse<u64>, Reverse<u64>) {
+        let (held, ahead) = (self.spine_resident_bytes, self.spine_stream_bytes);
+        (self.token_bytes(demand), Reverse(held), Reverse(ahead))
+    }
+
+    /// Bytes that a token is expected to read once everything that stays is there: of the spine's other
+    /// units, and of the experts that a cache of this size is published to lack. Alignment included.
+    pub fn token_bytes(&self, demand: &Demand) -> u64 {
+        let spine = demand.spine.iter().zip(&self.spine_resident);
+        let streamed = spine.filter(|(_, stays)| !**stays).map(|(room, _)| *room);
+        let needed = demand.expert.saturating_mul(demand.working_set() as u64) as f64;
+        let missed = needed * (1.0 - hit_rate(demand, self.kept(demand)));
+        streamed.fold(missed.round() as u64, u64::saturating_add)
     }
 
     /// The whole spine, with as few slabs as that leaves: then there is no streaming area, and a token
@@ -235,20 +257,24 @@ impl Plan {
         self.expert_slabs == wanted
     }
 
-    /// The choice of resident units that has most bytes; of equals, the one that streams in least room.
-    fn grow_spine(&mut self, demand: &Demand) {
+    /// This plan with any choice of resident units that fits, and with what it leaves for experts.
+    fn with_spines(&self, demand: &Demand) -> Vec<Plan> {
         let room = self.left() + self.spine_stream_bytes;
-        let fits = |stays: Vec<bool>| {
+        let with = |stays: Vec<bool>| {
             let area = stream_area(&demand.spine, &stays, READ_AHEAD);
             let bytes = resident_bytes(&demand.spine, &stays);
-            (bytes.saturating_add(area) <= room).then_some((bytes, area, stays))
+            (bytes.saturating_add(area) <= room).then(|| {
+                let mut plan = Plan {
+                    spine_resident: stays,
+                    spine_resident_bytes: bytes,
+                    spine_stream_bytes: area,
+                    ..self.clone()
+                };
+                plan.grow_cache(demand);
+                plan
+            })
         };
-        let fitting = choices(demand.spine.len()).filter_map(fits);
-        let best = fitting.max_by_key(|(bytes, area, _)| (*bytes, Reverse(*area)));
-        // Without room for read-ahead nothing stays: the floor's area is all there is.
-        let Some((bytes, area, stays)) = best else { return };
-        (self.spine_resident_bytes, self.spine_stream_bytes) = (bytes, area);
-        self.spine_resident = stays;
+        choices(demand.spine.len()).filter_map(with).collect()
     }
 
     /// All that is left, in records.
