@@ -51,7 +51,16 @@ impl Loaded {
         checkpoint: Checkpoint,
         args: &EngineArgs,
     ) -> Result<Loaded, Failure> {
-        let loaded = Loaded::unlearned(model, checkpoint, args)?;
+        Loaded::of_prepared(model, prepared(checkpoint, args)?, args)
+    }
+
+    /// Loads a checkpoint that [`prepared`] gave.
+    pub(crate) fn of_prepared(
+        model: Model,
+        checkpoint: Checkpoint,
+        args: &EngineArgs,
+    ) -> Result<Loaded, Failure> {
+        let loaded = Loaded::without_learned(model, checkpoint, args)?;
         learned::apply(&loaded.engine, args)?;
         Ok(loaded)
     }
@@ -62,10 +71,14 @@ impl Loaded {
         checkpoint: Checkpoint,
         args: &EngineArgs,
     ) -> Result<Loaded, Failure> {
-        // Before weights are read, which may take minutes.
-        args.isa().map(Isa::new).transpose().map_err(EngineError::from)?;
-        checkpoint.notices.iter().for_each(|notice| terminal::say(notice));
-        let checkpoint = spine::apply(checkpoint, &args.spine())?;
+        Loaded::without_learned(model, prepared(checkpoint, args)?, args)
+    }
+
+    fn without_learned(
+        model: Model,
+        checkpoint: Checkpoint,
+        args: &EngineArgs,
+    ) -> Result<Loaded, Failure> {
         let folders = [checkpoint.folder(), checkpoint.pack()].into_iter().flatten();
         let folders = folders.map(Path::to_owned).collect();
         let tokenizer = tokenizer_of(&checkpoint)?;
@@ -116,6 +129,14 @@ impl Loaded {
             None => Failure::new(format!("{model} has no {RANK_FILE}: {remedy}")),
         }
     }
+}
+
+/// A checkpoint with the spine that the flags ask for, which is said.
+pub(crate) fn prepared(checkpoint: Checkpoint, args: &EngineArgs) -> Result<Checkpoint, Failure> {
+    // Before weights are read, which may take minutes.
+    args.isa().map(Isa::new).transpose().map_err(EngineError::from)?;
+    checkpoint.notices.iter().for_each(|notice| terminal::say(notice));
+    spine::apply(checkpoint, &args.spine())
 }
 
 /// The checkpoint of a model, validated.

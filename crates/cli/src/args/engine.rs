@@ -229,11 +229,10 @@ impl EngineArgs {
         self.memory.0.map(|bytes| bytes.0.get() as u64)
     }
 
-    /// The same for each of two engines that share the memory.
-    pub(crate) fn halved(&self) -> EngineArgs {
-        let whole = self.memory().unwrap_or_else(|| deltafin_budget::Limits::read().auto());
-        let half = usize::try_from(whole / 2).ok().and_then(NonZeroUsize::new);
-        EngineArgs { memory: Auto(half.map(Positive)), ..self.clone() }
+    /// The same with so much memory.
+    pub(crate) fn with_memory(&self, bytes: u64) -> EngineArgs {
+        let bytes = usize::try_from(bytes).ok().and_then(NonZeroUsize::new);
+        EngineArgs { memory: Auto(bytes.map(Positive)), ..self.clone() }
     }
 
     /// How drives are to be read.

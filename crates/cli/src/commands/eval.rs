@@ -4,6 +4,7 @@ mod compare;
 mod divergence;
 mod perplexity;
 mod recording;
+mod share;
 mod timing;
 
 use std::ops::ControlFlow;

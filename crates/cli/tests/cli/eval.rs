@@ -186,3 +186,30 @@ fn a_comparison_takes_any_pieces_and_needs_two_models_alike() {
     let long = ["eval", "compare", "demo", "demo", "--ids", "1,2,3", "--context", "2"];
     assert!(deltafin(&long).refusal().contains("--context"));
 }
+
+/// The memory is for both together, and so is the budget that a refusal names.
+#[test]
+fn a_comparison_names_a_budget_that_is_enough_for_both() {
+    let (small, large) = (fixture("k3-calm"), fixture("k3-micro"));
+    for (a, b) in [(&small, &large), (&large, &small)] {
+        let on = |memory: &str| {
+            deltafin(&["eval", "compare", a, b, "--ids", "1,2,3", "--memory", memory])
+        };
+        let named = |line: &str| -> u64 {
+            let named = line.split("give --memory ").nth(1).and_then(|rest| rest.split('M').next());
+            named.and_then(|mib| mib.parse().ok()).unwrap_or_else(|| panic!("{line}"))
+        };
+        let refused = |memory: &str| {
+            let said = on(memory).err.replace(
+                "deltafin: each of the two has half of --memory, less what their logits take\n",
+                "",
+            );
+            let line = said.lines().last().expect("a line").to_owned();
+            assert!(line.contains("is too small"), "{said}");
+            line
+        };
+        let mib = named(&refused("1M"));
+        on(&format!("{mib}M")).ok();
+        assert_eq!(named(&refused(&format!("{}M", mib - 1))), mib);
+    }
+}

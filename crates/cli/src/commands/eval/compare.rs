@@ -4,23 +4,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use deltafin_engine::{Flow, Session};
+use deltafin_store::Checkpoint;
 use serde_json::{Value, json};
 
 use super::divergence::Divergence;
 use super::perplexity::Surprise;
+use super::share::Share;
 use super::timing::Timing;
 use super::{Rows, Watch};
-use crate::args::{Compare, Compared, Given, IdsSource, Passage};
+use crate::args::{Compare, Compared, EngineArgs, Given, IdsSource, Passage};
 use crate::failure::Failure;
 use crate::input::Source;
 use crate::interrupt::{self, Interrupts};
 use crate::load::{self, Loaded};
-use crate::model_choice;
+use crate::model_choice::{self, Model};
 use crate::prompt::{self, Texts};
 use crate::terminal;
-
-/// Logits of one model that wait for the other's.
-const BUFFER_BYTES: usize = 128 << 20;
 
 /// Does it.
 pub(super) fn compare(asked: &Compare) -> Result<(), Failure> {
@@ -30,14 +29,17 @@ pub(super) fn compare(asked: &Compare) -> Result<(), Failure> {
     };
     let interrupts = Interrupts::install()?;
     if asked.engine.memory().is_some() {
-        terminal::say("each of the two has half of --memory");
+        terminal::say("each of the two has half of --memory, less what their logits take");
     }
-    let (a, b) = (load(asked, &asked.a)?, load(asked, &asked.b)?);
+    let share = Share::of(&asked.engine)?;
+    let [a, b] = load(asked, share)?;
     check_vocabularies(&a, &b)?;
     let ids = unread.ids(&a, &b)?;
     let began = Instant::now();
     let interrupted = interrupts.begin();
-    let sums = interrupt::answering(interrupted, || Sums::over(&ids, &a, &b, interrupted));
+    let sums = interrupt::answering(interrupted, || {
+        Sums::over(&ids, &a, &b, share.waiting(), interrupted)
+    });
     if interrupts.end() {
         return Err(Failure::Interrupted);
     }
@@ -54,16 +56,28 @@ pub(super) fn compare(asked: &Compare) -> Result<(), Failure> {
     Ok(())
 }
 
-fn load(asked: &Compare, compared: &Compared) -> Result<Loaded, Failure> {
-    // Both are in memory at a time, and the budget is for the whole program.
-    let mut engine = asked.engine.halved();
+/// Loads both, once it is known that both fit.
+fn load(asked: &Compare, share: Share) -> Result<[Loaded; 2], Failure> {
+    let (a, b) = (open(asked, &asked.a, share)?, open(asked, &asked.b, share)?);
+    share.admit([(&a.1, &a.2), (&b.1, &b.2)])?;
+    let loaded = |(model, checkpoint, engine)| Loaded::of_prepared(model, checkpoint, &engine);
+    Ok([loaded(a)?, loaded(b)?])
+}
+
+/// Opens one of the two, and says how it is going to run.
+fn open(
+    asked: &Compare,
+    compared: &Compared,
+    share: Share,
+) -> Result<(Model, Checkpoint, EngineArgs), Failure> {
+    let mut engine = asked.engine.with_memory(share.each());
     if let Some(spine) = &compared.spine {
         engine.spine = Some(spine.clone());
     }
     let model = model_choice::choose(Some(compared.model.clone()), Given::Typed)?;
     terminal::say(&format!("model: {model}"));
-    let checkpoint = load::checkpoint(&model, &engine.network())?;
-    Loaded::of(model, checkpoint, &engine)
+    let checkpoint = load::prepared(load::checkpoint(&model, &engine.network())?, &engine)?;
+    Ok((model, checkpoint, engine))
 }
 
 /// What is compared on, before anything is loaded.
@@ -124,12 +138,13 @@ impl Sums {
         ids: &[u32],
         a: &Loaded,
         b: &Loaded,
+        waiting_bytes: u64,
         interrupted: &AtomicBool,
     ) -> Result<Sums, Failure> {
         let vocab = a.engine.spec().vocab;
-        let piece_rows = (BUFFER_BYTES / 4 / vocab).clamp(1, a.engine.chunk());
+        let piece_rows = (waiting_bytes as usize / 4 / vocab).clamp(1, a.engine.chunk());
         let mut sessions = [a.engine.session(), b.engine.session()];
-        let mut rows = [Vec::new(), Vec::new()];
+        let mut rows = [(); 2].map(|()| Vec::with_capacity(piece_rows.min(ids.len()) * vocab));
         let mut surprises = [Surprise::new(ids, vocab), Surprise::new(ids, vocab)];
         let mut divergence = Divergence::default();
         let mut progress = Rows::new(ids.len());
