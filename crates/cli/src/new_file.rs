@@ -66,24 +66,31 @@ impl NewFile {
         let synced = file.as_file().sync_all();
         let mut places = unfinished.places();
         places.retain(|place| place != file.path());
-        let named = synced.and_then(|()| Ok(file.persist(&path)?));
+        // The errors of what makes such files name it by the name that nobody gave.
+        let named = synced.and_then(|()| file.persist(&path).map_err(|refused| refused.error));
         named.map(|_| ()).map_err(|e| cannot_write(&path, &e))
     }
 }
 
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.file().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.file().flush()
     }
 }
 
 /// The file that `path` stands for: links are followed, and what is there must be an ordinary file,
 /// for it is going to be replaced.
 pub(crate) fn target(path: &Path) -> Result<PathBuf, Failure> {
+    if path.as_os_str() == "-" {
+        return Err(Failure::new(
+            "cannot write -: it does not stand for standard output here; give the name of a file, \
+             which may be ./-",
+        ));
+    }
     replaceable(path).map_err(|e| cannot_write(path, &e))
 }
 

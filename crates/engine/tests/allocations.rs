@@ -1,8 +1,8 @@
 //! The decode loop allocates nothing once it is warm, and a session allocates what is planned for it.
 #![allow(clippy::unwrap_used)]
 
-use deltafin_budget::Workspace;
-use deltafin_engine::{Engine, EngineOptions, Flow, Profile, Silent};
+use deltafin_budget::{BudgetError, PlanError, Workspace};
+use deltafin_engine::{Engine, EngineError, EngineOptions, Flow, IoMode, Profile, Silent};
 use deltafin_model::State;
 use deltafin_testkit::{DemoGolden, Golden, open};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -64,8 +64,7 @@ static ALLOCATOR: Counting = Counting;
 const WARM_UP: usize = 2;
 
 /// With a profile watching, for that must not cost one either.
-fn allocations_while_decoding(checkpoint: &str, prompt: &[u32], threads: usize) -> usize {
-    let options = EngineOptions { threads: NonZeroUsize::new(threads), ..Default::default() };
+fn allocations_while_decoding(checkpoint: &str, prompt: &[u32], options: EngineOptions) -> usize {
     let engine = Engine::open(open(checkpoint), options).unwrap();
     let mut session = engine.session();
     session.watch(Box::new(Profile::new(engine.spec(), Some(engine.weights().stream()))));
@@ -77,9 +76,18 @@ fn allocations_while_decoding(checkpoint: &str, prompt: &[u32], threads: usize) 
         }
     };
     decode(WARM_UP);
+    let read_before = read_bytes(&engine);
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     decode(64);
-    ALLOCATIONS.load(Ordering::Relaxed) - before
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let reads = read_bytes(&engine) > read_before;
+    assert!(reads || options.memory.is_none(), "weights are read where memory is short");
+    allocations
+}
+
+fn read_bytes(engine: &Engine) -> u64 {
+    let decode = engine.weights().stream().counters().decode;
+    decode.spine_bytes + decode.missed_bytes + decode.guessed_bytes
 }
 
 #[test]
@@ -88,8 +96,34 @@ fn the_decode_loop_allocates_nothing() {
     let demo = &DemoGolden::load().prompts[0].ids;
     let micro = &Golden::load("k3-micro").prompts[0].ids;
     for threads in [1, 2, 3] {
-        assert_eq!(allocations_while_decoding("demo", demo, threads), 0, "{threads} threads");
-        assert_eq!(allocations_while_decoding("k3-micro", micro, threads), 0, "{threads} threads");
+        let options = EngineOptions { threads: NonZeroUsize::new(threads), ..Default::default() };
+        assert_eq!(allocations_while_decoding("demo", demo, options), 0, "{threads} threads");
+        assert_eq!(allocations_while_decoding("k3-micro", micro, options), 0, "{threads} threads");
+    }
+}
+
+/// The least budget of a checkpoint, as its refusal names it.
+fn least_memory(checkpoint: &str) -> u64 {
+    let options = EngineOptions { memory: Some(1), ..Default::default() };
+    match Engine::open(open(checkpoint), options).map(|_| ()) {
+        Err(EngineError::Budget(BudgetError::Plan(PlanError::TooSmall { smallest, .. }))) => {
+            smallest
+        }
+        other => panic!("a byte of memory: {other:?}"),
+    }
+}
+
+/// With the least memory nearly every weight is read for every token, in every way there is to read.
+#[test]
+fn the_decode_loop_allocates_nothing_while_weights_stream() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let prompt = &Golden::load("k3-micro").prompts[0].ids;
+    let memory = Some(least_memory("k3-micro"));
+    for io in [IoMode::Auto, IoMode::Direct, IoMode::Buffered] {
+        let options =
+            EngineOptions { memory, io, threads: NonZeroUsize::new(2), ..Default::default() };
+        let allocations = allocations_while_decoding("k3-micro", prompt, options);
+        assert_eq!(allocations, 0, "{io:?}");
     }
 }
 

@@ -24,6 +24,11 @@ pub enum Doubt {
         /// Of the bytes that were read, those in holes.
         share: f64,
     },
+    /// The drive was much slower at times than at others.
+    Disturbed {
+        /// The slowest and the fastest stretch, in 10^9 bytes per second.
+        between_gbps: [f64; 2],
+    },
     /// The system counts fewer bytes as read from a drive than were read.
     Uncounted {
         /// Of the bytes that were read, those it counts.
@@ -43,6 +48,9 @@ impl fmt::Display for Doubt {
                 "{:.0} % of what was read are holes in sparse files, which no drive is asked for",
                 100.0 * share
             ),
+            Doubt::Disturbed { between_gbps: [least, most] } => {
+                write!(f, "between {least:.2} and {most:.2} GB/s; something else uses the drive")
+            }
             Doubt::Uncounted { share } => write!(
                 f,
                 "the system counts {:.0} % of what was read as read from a drive: memory may have answered",

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use deltafin_checkpoint::{ShardId, Span};
-use deltafin_store::arena::{Arena, ArenaError, Slab};
+use deltafin_store::arena::{Arena, Slab};
 use deltafin_store::drive::{
     Class, IoMode, Landed, Landing, Reader, ReaderError, Ticket, open_reader, room_for,
 };
@@ -19,14 +19,16 @@ use deltafin_store::{LocalShards, OpenError, Store, StoreError};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::Doubt;
-use crate::doubt;
+use crate::{Doubt, doubt, spread};
 
 /// How fast the drive is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DriveSpeed {
     /// Bytes that were asked for per second, in 10^9.
     pub gbps: f64,
+    /// The slowest and the fastest of several stretches of the measurement, in the same unit; nothing where
+    /// it was too short to tell.
+    pub between_gbps: Option<[f64; 2]>,
     /// Bytes that were read.
     pub bytes: u64,
     /// Reads they took.
@@ -45,8 +47,12 @@ pub struct DriveSpeed {
 pub enum DriveError {
     #[error("there is nothing to read from")]
     Nothing,
-    #[error(transparent)]
-    Arena(#[from] ArenaError),
+    /// The budget of a plan has no part in it.
+    #[error(
+        "measuring the drive takes {} MiB of memory, which the system refuses; raise the limit of \
+         address space (ulimit -v), or give the drive's speed with --drive-gbps", wanted >> 20
+    )]
+    Room { wanted: usize },
     #[error(transparent)]
     Reader(#[from] ReaderError),
     #[error(transparent)]
@@ -76,11 +82,13 @@ pub fn drive_speed(
     if depth == 0 {
         return Err(DriveError::Nothing);
     }
-    let arena = Arena::new(depth * slab)?;
+    let wanted = depth * slab;
+    let arena = Arena::new(wanted).map_err(|_| DriveError::Room { wanted })?;
     let (sender, landed) = channel();
     let landing = Arc::new(Landings(sender));
     let reader = open_reader(Arc::clone(&store), IoMode::Auto, &[Arc::clone(&arena)], landing)?;
-    let mut run = Run { reader: &*reader, landed, order: shuffled(records), next: 0, bytes: 0 };
+    let (order, landings) = (shuffled(records), Vec::with_capacity(records.len()));
+    let mut run = Run { reader: &*reader, landed, order, next: 0, bytes: 0, landings };
     let slabs: Vec<_> = (0..depth).filter_map(|_| arena.take(slab)).collect();
     let before = doubt::counted_bytes();
     let (seconds, read) = run.run(slabs, time)?;
@@ -88,13 +96,17 @@ pub fn drive_speed(
     let report = reader.report();
     let drive = report.drives.first();
     let mode = drive.map_or(IoMode::Buffered, |drive| drive.mode);
+    let between_gbps = spread::of(&run.landings);
+    let mut doubts = doubt::about(&*store, &read, mode, counted);
+    doubts.extend(between_gbps.and_then(spread::doubt));
     Ok(DriveSpeed {
         gbps: run.bytes as f64 / seconds / 1e9,
+        between_gbps,
         bytes: run.bytes,
         reads: run.next,
         how: drive.map(|drive| drive.how.clone()).unwrap_or_default(),
         notice: drive.and_then(|drive| drive.notice.clone()),
-        doubts: doubt::about(&*store, &read, mode, counted),
+        doubts,
     })
 }
 
@@ -167,6 +179,8 @@ struct Run<'a> {
     order: Vec<&'a [Span]>,
     next: usize,
     bytes: u64,
+    /// When each read was there, in seconds, and its bytes.
+    landings: Vec<(f64, u64)>,
 }
 
 impl Run<'_> {
@@ -184,6 +198,7 @@ impl Run<'_> {
             let slab = match landed {
                 Landed::Whole(filled) => {
                     self.bytes += filled.len() as u64;
+                    self.landings.push((start.elapsed().as_secs_f64(), filled.len() as u64));
                     filled.into_slab()
                 }
                 Landed::Cancelled(slab) => slab,

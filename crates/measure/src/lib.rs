@@ -24,6 +24,7 @@ mod memory;
 mod moment;
 mod options;
 mod rounds;
+mod spread;
 
 pub use cases::{Case, Format};
 pub use doubt::Doubt;

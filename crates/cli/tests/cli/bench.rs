@@ -101,5 +101,21 @@ fn a_token_is_held_against_memory_and_kernels() {
 fn a_token_that_must_be_read_is_not_held_against_memory() {
     let model = fixture("k3-micro");
     let line = deltafin(&["bench", "token", "--model", &model, "--expert-cache", "off"]).refusal();
-    assert!(line.contains("--memory") && line.contains("bench decode"), "{line}");
+    assert!(line.contains("--expert-cache") && line.contains("bench decode"), "{line}");
+}
+
+/// The budget that a refusal names keeps everything in memory; a smaller one does not.
+#[test]
+fn a_token_is_measured_with_the_memory_that_is_named() {
+    let model = fixture("k3-micro");
+    let on = |memory: &str| {
+        deltafin(&["bench", "token", "--model", &model, "--rounds", "1", "--memory", memory])
+    };
+    let named = |line: String| -> u64 {
+        let named = line.split("give --memory ").nth(1).and_then(|rest| rest.split('M').next());
+        named.and_then(|mib| mib.parse().ok()).unwrap_or_else(|| panic!("{line}"))
+    };
+    let mib = named(on("1M").refusal());
+    assert_eq!(named(on(&format!("{}M", mib - 1)).refusal()), mib);
+    on(&format!("{mib}M")).ok();
 }

@@ -56,6 +56,19 @@ fn a_measurement_without_memory_is_refused() {
     assert!(line.contains("memory that measuring takes") && line.contains("ulimit -v"), "{line}");
 }
 
+/// No budget helps there, so none is named.
+#[test]
+fn a_plan_without_addresses_to_measure_in_says_so() {
+    let args = ["plan", "--model", &fixture("k3-micro"), "--memory", "64M"];
+    for kib in [120_000, 200_000, 400_000] {
+        let run = within(&format!("-v {kib}"), &args);
+        if run.code != Some(0) {
+            let line = run.refusal();
+            assert!(line.contains("ulimit -v") && !line.contains("smaller --memory"), "{line}");
+        }
+    }
+}
+
 /// A record that may not grow is a write that fails.
 #[test]
 fn a_limit_of_file_sizes_is_a_fault() {
@@ -82,6 +95,20 @@ fn a_conversation_that_cannot_be_saved_spares_the_one_that_is_there() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }
 
+/// The file that was asked for is named, not the one in the making.
+#[test]
+fn a_drive_that_is_full_is_told_by_the_name_that_was_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out.safetensors").display().to_string();
+    let model = fixture("k3-micro");
+    let line =
+        within("-f 0", &["eval", "logits", "--model", &model, "--ids", "1,2,3", "--out", &out])
+            .refusal();
+    assert!(line.starts_with(&format!("cannot write {out}: ")), "{line}");
+    assert!(!line.contains(".partial"), "{line}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+}
+
 /// Whatever is far too long for the context is refused before it is in memory: in less than it would take.
 #[test]
 fn input_that_is_too_long_is_not_held() {
@@ -105,7 +132,9 @@ fn input_that_is_too_long_is_not_held() {
         ("exec", [&["eval", "ppl", "--text", &text][..], &engine].concat()),
         ("exec", [&["eval", "compare", &model, &model, "--text", &text][..], &memory].concat()),
     ] {
-        let line = piped(before, "-v 200000", &args).refusal();
+        let run = piped(before, "-v 260000", &args);
+        assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
+        let line = run.err.lines().last().unwrap_or_default();
         assert!(
             line.contains("longer than") && line.contains("raise --context"),
             "{args:?}: {line}"

@@ -152,6 +152,23 @@ fn empty_files_are_named() {
     assert!(line.contains(path) && line.contains("has 0"), "{line}");
 }
 
+/// A dash is no file that anybody wants to have.
+#[test]
+fn a_dash_is_no_name_of_a_file_to_write() {
+    let model = fixture("k3-micro");
+    let run = ["run", "--model", &model, "--prompt-ids", "1", "--ids", "--max-new", "1"];
+    let logits = ["eval", "logits", "--model", &model, "--ids", "1"];
+    for args in [
+        [&run[..], &["--trace", "-"]].concat(),
+        [&run[..], &["--route-trace", "-"]].concat(),
+        [&logits[..], &["--out", "-"]].concat(),
+    ] {
+        let line = deltafin(&args).refusal();
+        assert!(line.starts_with("cannot write -: ") && line.contains("./-"), "{line}");
+    }
+    assert!(!std::path::Path::new("-").exists());
+}
+
 /// What has no end is not read until memory is gone.
 #[test]
 fn endless_input_is_refused() {

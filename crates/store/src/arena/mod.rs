@@ -31,7 +31,10 @@ pub const PAGE_BYTES: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArenaError {
     /// The system refused the address space.
-    #[error("no room for {wanted} bytes of memory for reads: {reason}; give a smaller --memory")]
+    #[error(
+        "no room for {wanted} bytes of memory for reads: {reason}; give a smaller --memory, or raise \
+         the limit of address space (ulimit -v)"
+    )]
     Map {
         /// Bytes asked for.
         wanted: usize,

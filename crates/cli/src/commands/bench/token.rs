@@ -16,19 +16,21 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use deltafin_budget::{SpineFormat, Touched};
+use deltafin_budget::{BudgetError, Limits, Plan, PlanError, Size, SpineFormat, Touched};
 use deltafin_checkpoint::Recipe;
-use deltafin_engine::{Engine, EngineError, Session};
+use deltafin_engine::{Division, Engine, EngineError, Session};
 use deltafin_kernels::Isa;
 use deltafin_measure::{Format, Memory, Moment, Moments};
 use deltafin_pool::Pool;
+use deltafin_store::Checkpoint;
 use serde::Serialize;
 
 use super::prompt::prompt;
 use super::report::Spread;
-use crate::args::{BenchToken, Given};
+use crate::args::{BenchToken, EngineArgs, Given};
 use crate::failure::Failure;
-use crate::load::Loaded;
+use crate::load::{self, Loaded};
+use crate::model_choice;
 use crate::terminal::{self, ProgressLine, Terminal};
 
 /// Ids that bring the experts into memory first.
@@ -62,13 +64,12 @@ struct Round {
 
 /// Does it.
 pub(crate) fn token(asked: &BenchToken, given: Given) -> Result<(), Failure> {
-    let loaded = Loaded::open(&asked.engine, given)?;
+    let model = model_choice::choose(asked.engine.model.clone(), given)?;
+    let checkpoint = load::checkpoint(&model, &asked.engine.network())?;
+    let checkpoint = load::prepared(checkpoint, &asked.engine)?;
+    admit(&checkpoint, &asked.engine)?;
+    let loaded = Loaded::of_prepared(model, checkpoint, &asked.engine)?;
     let engine = &loaded.engine;
-    if engine.weights_in() != "memory" {
-        let why = "not all weights fit in memory, which this is about: raise --memory, or see \
-                   `bench decode`";
-        return Err(Failure::new(why.to_owned()));
-    }
     let mut line = ProgressLine::new(Terminal::detect());
     line.update(|| "bringing all weights into memory".to_owned());
     let mut session = engine.session();
@@ -82,6 +83,44 @@ pub(crate) fn token(asked: &BenchToken, given: Given) -> Result<(), Failure> {
         return terminal::print_line(&serde_json::to_string(&report)?);
     }
     terminal::print_line(&report.words())
+}
+
+/// Refuses a budget with which not everything stays in memory, and names one with which it does.
+fn admit(checkpoint: &Checkpoint, engine: &EngineArgs) -> Result<(), Failure> {
+    let limits = Limits::read();
+    let (rooms, options) = (deltafin_engine::rooms(&checkpoint.catalog), load::options(engine));
+    let divided = |budget| Division::of(checkpoint.spec(), &rooms, &options, budget);
+    let budget = engine.memory().unwrap_or_else(|| limits.auto());
+    let mut enough = budget;
+    loop {
+        match divided(enough) {
+            Ok(division) if division.plan.is_resident() => break,
+            // A longer context may be affordable then, which wants more.
+            Ok(division) if Plan::largest(&division.demand) > enough => {
+                enough = Plan::largest(&division.demand);
+            }
+            Ok(_) => {
+                return Err(Failure::new(
+                    "not all weights stay in memory with these --slabs and --expert-cache, which \
+                     this is about: leave them out, or see `bench decode`",
+                ));
+            }
+            Err(EngineError::Budget(BudgetError::Plan(PlanError::TooSmall {
+                smallest, ..
+            }))) => {
+                enough = smallest;
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    match enough > budget {
+        true => Err(Failure::new(format!(
+            "not all weights fit in {}, which this is about: give --memory {}M, or see `bench decode`",
+            Size(budget),
+            enough.div_ceil(1 << 20)
+        ))),
+        false => Ok(()),
+    }
 }
 
 fn rounds(

@@ -84,7 +84,15 @@ mod tests {
 
     fn speed(gbps: f64, notice: Option<&str>) -> DriveSpeed {
         let (how, notice) = ("buffered reads".to_owned(), notice.map(str::to_owned));
-        DriveSpeed { gbps, bytes: 40 << 20, reads: 4, how, notice, doubts: Vec::new() }
+        DriveSpeed {
+            gbps,
+            between_gbps: None,
+            bytes: 40 << 20,
+            reads: 4,
+            how,
+            notice,
+            doubts: Vec::new(),
+        }
     }
 
     #[test]
