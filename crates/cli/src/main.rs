@@ -10,6 +10,7 @@ mod built_in;
 mod column;
 mod commands;
 mod failure;
+mod gathered;
 mod input;
 mod interrupt;
 mod learned;

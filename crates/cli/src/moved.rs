@@ -25,6 +25,9 @@ pub(crate) struct Moved {
 struct Fetched {
     experts: u64,
     bytes: u64,
+    /// Experts that made room for these on the drive.
+    evicted: u64,
+    evicted_bytes: u64,
 }
 
 /// How memory was divided.
@@ -88,6 +91,8 @@ impl Moved {
         let report = stream.report();
         let is_distant = engine.weights().is_distant();
         let Traffic { reads: experts, bytes } = report.brought;
+        let Traffic { reads: evicted, bytes: evicted_bytes } = report.evicted;
+        let fetched = Fetched { experts, bytes, evicted, evicted_bytes };
         let drives = report.drives.into_iter();
         Moved {
             plan: Memory {
@@ -108,7 +113,7 @@ impl Moved {
                 decode: PhaseReads::of(&counted.decode),
                 wasted_bytes: counted.wasted_bytes,
             },
-            fetched: is_distant.then_some(Fetched { experts, bytes }),
+            fetched: is_distant.then_some(fetched),
         }
     }
 
@@ -124,9 +129,13 @@ impl Moved {
                 let _ = write!(words, "\n{label:<12} {}", phase.words());
             }
         }
-        if let Some(Fetched { experts, bytes: fetched }) = &self.fetched {
+        if let Some(Fetched { experts, bytes: fetched, evicted, evicted_bytes }) = &self.fetched {
             let fetched = bytes(*fetched);
             let _ = write!(words, "\nnetwork      {experts} experts fetched, {fetched}");
+            if *evicted > 0 {
+                let room = bytes(*evicted_bytes);
+                let _ = write!(words, "; {evicted} others made room, {room}");
+            }
         }
         if *wasted_bytes > 0 {
             let _ = write!(words, "\nwasted       {} of guesses", bytes(*wasted_bytes));

@@ -21,6 +21,11 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Opens the checkpoint in a folder, wherever its experts are.
 pub(crate) fn open_dir(dir: &Path, network: &Network) -> Result<Checkpoint, Failure> {
     if !fetch::is_streamed(dir) {
+        if network.cache_limit.is_some() {
+            terminal::say(
+                "--cache-limit has no effect: no expert of this model comes over the network",
+            );
+        }
         return Ok(deltafin_store::open_dir(dir)?);
     }
     let watch = Arc::new(Notices::new(patience(dir, network)?));
@@ -90,6 +95,7 @@ fn streaming<'n>(
         jobs: pull.jobs,
         bytes_per_second: pull.bytes_per_second,
         patience: Patience { give_up, attempts: 4, ..Patience::default() },
+        cache_limit: network.cache_limit,
     }
 }
 

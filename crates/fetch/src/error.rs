@@ -48,6 +48,21 @@ pub enum FetchError {
     Full { path: PathBuf },
     #[error("{}: {reason}; what is here is kept, run the same command again", path.display())]
     Disk { path: PathBuf, reason: io::Error },
+    #[error(
+        "{}: --cache-limit {limit} is too small, the experts of a token in one layer alone take {least}; give at least {}K, or leave it out",
+        path.display(), least.div_ceil(1024)
+    )]
+    Limit { path: PathBuf, limit: u64, least: u64 },
+    #[error(
+        "{}: room cannot be given back within a file here ({reason}), so that --cache-limit cannot be kept; leave it out, or set the model up on another drive with --model",
+        path.display()
+    )]
+    NoHoles { path: PathBuf, reason: io::Error },
+    #[error(
+        "{}: experts that come are written here, and that is not allowed ({reason}); let this user write to the folder and what is in it, or make it whole with 'deltafin setup --full' as a user who may",
+        path.display()
+    )]
+    ReadOnly { path: PathBuf, reason: io::Error },
     #[error("{what}: {why}")]
     Source { what: String, why: String },
     #[error(
@@ -88,6 +103,17 @@ impl From<ConvertError> for FetchError {
 }
 
 impl FetchError {
+    /// A fault of the drive that experts are to be written to, told apart by what helps.
+    pub(crate) fn cache(path: &Path, reason: io::Error) -> FetchError {
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+        match reason.kind() {
+            PermissionDenied | ReadOnlyFilesystem => {
+                FetchError::ReadOnly { path: path.to_owned(), reason }
+            }
+            _ => FetchError::disk(path, reason),
+        }
+    }
+
     /// A fault of our own drive, told apart by what helps.
     pub(crate) fn disk(path: &Path, reason: io::Error) -> FetchError {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
@@ -96,5 +122,21 @@ impl FetchError {
             StorageFull | QuotaExceeded | FileTooLarge => FetchError::Full { path },
             _ => FetchError::Disk { path, reason },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_may_be_written_the_remedy_is_to_let_it() {
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem] {
+            let line = FetchError::cache(Path::new("models"), kind.into()).to_string();
+            assert!(line.starts_with("models: ") && line.contains("let this user write"), "{line}");
+            assert!(!line.contains("run the same command again"), "{line}");
+        }
+        let full = FetchError::cache(Path::new("models"), io::ErrorKind::StorageFull.into());
+        assert!(matches!(full, FetchError::Full { .. }));
     }
 }

@@ -28,6 +28,8 @@ const RECORDS: [(Kind, bool); 4] =
     [(Kind::Full, false), (Kind::Stream, false), (Kind::Stream, true), (Kind::Full, true)];
 /// Holds what is being fetched while the folder is used, by record.
 const CLAIMS: &str = "coming";
+/// Is locked by who makes room for what is being fetched.
+const ROOM: &str = "room";
 /// Holds the number of the process that writes, for others to tell.
 const HOLDER: &str = "holder";
 
@@ -204,6 +206,16 @@ pub(crate) fn part_path(dir: &Path, name: &str) -> PathBuf {
 /// Where processes claim what they fetch while the folder is used.
 pub(crate) fn claims(dir: &Path) -> PathBuf {
     dir.join(NOTES).join(CLAIMS)
+}
+
+/// Whose lock says which process makes room.
+pub(crate) fn room(dir: &Path) -> PathBuf {
+    dir.join(NOTES).join(ROOM)
+}
+
+/// A file of this process, to try something with.
+pub(crate) fn scratch(dir: &Path) -> PathBuf {
+    dir.join(NOTES).join(format!("probe-{}.new", std::process::id()))
 }
 
 /// Keeps out whoever sets a folder up, as long as the result is kept; others that use it may come in.

@@ -7,13 +7,10 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::FetchError;
-use crate::folder::{self, taken_bytes};
+use crate::folder::{self, Kind, taken_bytes};
+use crate::listing::RemoteFile;
 use crate::record::Record;
-
-/// Say that a whole checkpoint is here, and that one is on its way.
-const FINISHED: &str = "install.json";
-const UNFINISHED: &str = "install.json.part";
+use crate::{FetchError, stray};
 
 /// Of what use a leftover still is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +21,7 @@ pub enum Use {
     None,
 }
 
-/// A file that no finished checkpoint needs.
+/// A file that no finished checkpoint needs, or bytes of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     /// Where it is.
@@ -33,6 +30,25 @@ pub struct Leftover {
     pub bytes: u64,
     /// Of what use it is.
     pub usefulness: Use,
+    /// Of these bytes the file goes on without them; nothing where it is the file that goes.
+    pub within: Option<Within>,
+}
+
+/// A file whose room is given back in part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Within {
+    dir: PathBuf,
+    file: RemoteFile,
+}
+
+impl Leftover {
+    /// Frees it. Its folder has to be locked, as by the [`Leftovers`] it is from.
+    pub fn remove(&self) -> io::Result<()> {
+        match &self.within {
+            Some(Within { dir, file }) => stray::free(dir, file),
+            None => fs::remove_file(&self.path),
+        }
+    }
 }
 
 /// The leftovers of a folder, which stays locked while this lives.
@@ -47,7 +63,8 @@ impl Leftovers {
     /// Looks for them. A folder in which nothing was installed has none.
     ///
     /// # Errors
-    /// When an installation is at work there, or the folder cannot be read.
+    /// When an installation is at work there, a program runs the model and fetches into it, or the folder
+    /// cannot be read.
     pub fn of(dir: &Path) -> Result<Leftovers, FetchError> {
         if !dir.join(folder::NOTES).is_dir() {
             return Ok(Leftovers { found: Vec::new(), _lock: None });
@@ -69,17 +86,43 @@ impl Leftovers {
 
 /// Files in the making, beside the finished ones. Those that setup did not begin are not looked at.
 fn parts(dir: &Path, record: Option<&Record>) -> io::Result<Vec<Leftover>> {
-    let has = |name: &str| dir.join(folder::NOTES).join(name).exists();
-    let usefulness = match (has(UNFINISHED), has(FINISHED)) {
-        (true, _) => Use::GoesOn,
-        (false, true) => Use::None,
-        // Where experts come when they are needed, what is in the making is in use.
-        (false, false) => return Ok(Vec::new()),
-    };
     let names = record.into_iter().flat_map(|record| &record.listing.files);
-    let parts = names.map(|file| dir.join(format!("{}.part", file.name)));
-    let there = parts.filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_file()));
-    Ok(there.map(|path| leftover(path, usefulness)).collect())
+    let parts = names.map(|file| (file, folder::part_path(dir, &file.name)));
+    let is_there = |(_, path): &(&RemoteFile, PathBuf)| {
+        path.symlink_metadata().is_ok_and(|meta| meta.is_file())
+    };
+    let there = parts.filter(is_there);
+    let whole = |usefulness| move |(_, path)| Ok(leftover(path, usefulness));
+    match folder::state(dir) {
+        Some((_, false)) => there.map(whole(Use::GoesOn)).collect(),
+        Some((Kind::Full, true)) => there.map(whole(Use::None)).collect(),
+        Some((Kind::Stream, true)) => strays(dir, there),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Where experts come when they are needed, what is in the making is in use, and what its maps do not speak of
+/// is not.
+fn strays<'f>(
+    dir: &Path,
+    parts: impl Iterator<Item = (&'f RemoteFile, PathBuf)>,
+) -> io::Result<Vec<Leftover>> {
+    let mut found = Vec::new();
+    for (file, path) in parts {
+        let bytes = stray::bytes(dir, file)?;
+        if bytes > 0 {
+            let within = Some(Within { dir: dir.to_owned(), file: file.clone() });
+            found.push(Leftover { path, bytes, usefulness: Use::None, within });
+        }
+    }
+    // Whoever claimed these has ended: nobody else has the folder.
+    let claims = folder::claims(dir);
+    if claims.is_dir() {
+        for entry in fs::read_dir(claims)? {
+            found.push(leftover(entry?.path(), Use::None));
+        }
+    }
+    Ok(found)
 }
 
 /// Notes that are of no file that is wanted, or were not finished being written.
@@ -101,14 +144,17 @@ fn notes(dir: &Path, record: Option<&Record>) -> io::Result<Vec<Leftover>> {
 }
 
 fn leftover(path: PathBuf, usefulness: Use) -> Leftover {
-    Leftover { bytes: taken_bytes(&path), path, usefulness }
+    Leftover { bytes: taken_bytes(&path), path, usefulness, within: None }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::folder::Folder;
-    use crate::{Listing, Proof, RemoteFile};
+    use crate::{Listing, Proof};
+
+    const FINISHED: &str = "install.json";
+    const UNFINISHED: &str = "install.json.part";
 
     fn begun(dir: &Path) -> Folder {
         let folder = Folder::open(dir).unwrap();

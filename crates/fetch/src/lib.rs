@@ -53,6 +53,7 @@ mod secrecy;
 mod sight;
 mod signing;
 mod source;
+mod stray;
 mod streamed;
 mod transfer;
 mod verify;
@@ -65,7 +66,7 @@ pub use folder::{installed_from, is_finished, is_installed, is_streamed, taken_b
 pub use hub::cached;
 pub use install::{Installed, Missing, Order, Outlook, install, list};
 pub use kept::Kept;
-pub use leftover::{Leftover, Leftovers, Use};
+pub use leftover::{Leftover, Leftovers, Use, Within};
 pub use listing::{Listing, RemoteFile};
 pub use packed::{Forecast, Spine};
 pub use patience::Patience;

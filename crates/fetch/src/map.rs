@@ -3,6 +3,10 @@
 //! A process that is killed loses at most the lines of pieces that it had not finished. A line that was not
 //! written whole ends the map there. Bytes are read back and held against their digests before a map
 //! is believed again, so that a drive that forgot them, with the power, is found out.
+//!
+//! Where room is made, a line takes back what an earlier one noted; it is on the drive before the bytes go.
+//! A map of the first version has no such lines. It gets the second one's number with the first of them,
+//! so that no program takes for here what is not.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -17,10 +21,16 @@ use crate::proof::{hex, unhex};
 
 /// Begins the file.
 const HEAD: &str = "deltafin map 1";
-/// Begins one that says what was freed, too: a program that knows no such state is not to go by it.
+/// Begins one that says what was freed or is gone, too: a program that knows no such state is not to go by it.
 const HEAD_FREED: &str = "deltafin map 2";
+/// Where these two differ.
+pub(crate) const VERSION_AT: u64 = HEAD.len() as u64 - 1;
+/// The digit that is there in the second.
+pub(crate) const VERSION: &[u8] = b"2";
 /// Says that a piece was here, and that what it was is in a pack.
 const FREED: &str = "freed ";
+/// Says that a piece is here no more.
+const GONE: &str = "gone ";
 /// Says what server calls the state of the file that the pieces are from.
 const TAG: &str = "tag ";
 /// Says that the whole file is what the source announced.
@@ -39,6 +49,8 @@ pub(crate) struct Known {
     /// The same of pieces whose bytes were given back to the drive when a pack of them was made. Of one that
     /// came again since, this is what the pack was made of.
     pub(crate) freed: BTreeMap<u64, (u64, Digest)>,
+    /// How often a piece was taken away, by its first byte.
+    pub(crate) gone: BTreeMap<u64, u64>,
     /// What the server calls them.
     pub(crate) tag: Option<String>,
     /// Whether the file is proven.
@@ -49,6 +61,11 @@ impl Known {
     /// Bytes of all pieces that are here.
     pub(crate) fn bytes(&self) -> u64 {
         self.pieces.values().map(|piece| piece.0).sum()
+    }
+
+    /// How often it changed whether a piece is here: an odd number where it is.
+    pub(crate) fn turns(&self, piece: &Piece) -> u64 {
+        2 * self.gone.get(&piece.offset).copied().unwrap_or(0) + u64::from(self.has(piece))
     }
 
     /// Whether a piece is here.
@@ -205,6 +222,11 @@ pub(crate) fn piece_line(offset: u64, bytes: u64, digest: &Digest) -> String {
     format!("{offset} {bytes} {}\n", hex(digest))
 }
 
+/// The line that notes that a piece is here no more.
+pub(crate) fn gone_line(offset: u64) -> String {
+    format!("{GONE}{offset}\n")
+}
+
 /// What a map's bytes say of a file; nothing where they are of another one, or no map.
 pub(crate) fn parse(bytes: &[u8], file: &RemoteFile) -> Option<Known> {
     let begin = begin_of_lines(bytes, file)?;
@@ -243,6 +265,14 @@ fn note(known: &mut Known, line: &str, file_bytes: u64) -> Option<()> {
     }
     if let Some(tag) = line.strip_prefix(TAG) {
         known.tag = Some(serde_json::from_str(tag).ok()?);
+        return Some(());
+    }
+    if let Some(offset) = line.strip_prefix(GONE) {
+        let offset = offset.parse().ok()?;
+        // Noted of what was here; two processes may have taken it for that.
+        if known.pieces.remove(&offset).is_some() {
+            *known.gone.entry(offset).or_default() += 1;
+        }
         return Some(());
     }
     let (pieces, line) = match line.strip_prefix(FREED) {
@@ -319,6 +349,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_gone_is_here_no_more_until_it_comes_again() {
+        let line = piece_line(8, 20, &[3; 32]);
+        let of = text(&file(), &Known::default()).unwrap();
+        let known =
+            |lines: &[&str]| parse((of.clone() + &lines.concat()).as_bytes(), &file()).unwrap();
+        let gone = gone_line(8);
+        let turns = |lines: &[&str]| known(lines).turns(&piece(8, 20));
+        assert_eq!(turns(&[]), 0);
+        assert_eq!(turns(&[&line]), 1);
+        assert_eq!(turns(&[&line, &line]), 1);
+        assert_eq!(turns(&[&line, &gone]), 2);
+        assert_eq!(turns(&[&line, &gone, &gone]), 2);
+        assert_eq!(turns(&[&line, &gone, &line]), 3);
+        let second = of.replace(HEAD, HEAD_FREED) + &line;
+        assert!(parse(second.as_bytes(), &file()).unwrap().has(&piece(8, 20)));
+        assert_eq!(parse(of.replace(HEAD, "deltafin map 3").as_bytes(), &file()), None);
+        assert_eq!(&HEAD_FREED.as_bytes()[VERSION_AT as usize..], VERSION);
+    }
+
+    #[test]
     fn a_map_of_another_file_says_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.map");
@@ -330,7 +380,16 @@ mod tests {
         ] {
             assert_eq!(Map::read(&path, &other).unwrap(), None);
         }
-        for line in ["0 101 00", "18446744073709551615 1 00", "0 0 00", "x", "0 8", "tag x"] {
+        for line in [
+            "0 101 00",
+            "18446744073709551615 1 00",
+            "0 0 00",
+            "x",
+            "0 8",
+            "tag x",
+            "gone",
+            "gone x",
+        ] {
             let digits = line.replace(" 00", &format!(" {}", "00".repeat(32)));
             assert_eq!(note(&mut Known::default(), &digits, 100), None, "{line}");
         }

@@ -11,13 +11,14 @@
 //!
 //! [`drive`] reads records of a store into memory of an [`arena`], in the order of their urgency
 //! and past the page cache where the drive is capable of it.
-#![deny(unsafe_code)] // allowed where memory is mapped and lent: `arena`, `drive/uring`; and to ask a kernel: `kernel_count`
+#![deny(unsafe_code)] // allowed where memory is mapped and lent: `arena`, `drive/uring`; and to ask a kernel: `kernel_count`, `hole`
 
 pub mod arena;
 mod checkpoint;
 pub mod drive;
 mod error;
 mod folder;
+pub mod hole;
 pub mod kernel_count;
 mod local;
 mod memory;
@@ -35,4 +36,4 @@ pub use open::{
     open_streamed, open_unfinished,
 };
 pub use spine::{Damage, SpineChoice, SpineError, SpineNote, SpinePack, pack_dir};
-pub use store::{Distant, Store, read_record, read_row};
+pub use store::{Distant, Heat, Hold, Store, read_record, read_row};

@@ -1,10 +1,12 @@
 //! The trait that all places of bytes share.
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 
 use deltafin_checkpoint::{Record, RowTable, Shard, ShardId, Span};
 
+use crate::drive::Traffic;
 use crate::{LocalFile, StoreError};
 
 /// A place that has the bytes of shards.
@@ -25,23 +27,88 @@ pub trait Store: Send + Sync {
     }
 
     /// Who brings the bytes that this store does not have yet; nothing where it has all. Its files
-    /// have holes at these bytes, so whoever reads past [`Store::read_exact`] asks it first.
+    /// have holes at these bytes, so whoever reads past [`Store::read_exact`] asks it first, and once more
+    /// afterwards.
     fn distant(&self) -> Option<Arc<dyn Distant>> {
         None
     }
 }
 
-/// Bytes that are elsewhere until they are needed. What was brought once stays.
+/// Bytes that are elsewhere until they are needed. What was brought stays, unless room is made for others.
+///
+/// Whoever reads the files themselves holds what it reads, and asks afterwards whether it was kept:
+/// another process may have made room meanwhile, and there is a hole where the bytes were.
 pub trait Distant: Send + Sync {
     /// Whether all bytes of these spans are here.
     fn is_here(&self, pieces: &[Span]) -> bool;
 
-    /// Brings them here, and waits until they are; ends early, with an error, soon after `stop` is
-    /// raised. Several may be brought at once.
-    fn bring(&self, pieces: &[Span], stop: &AtomicBool) -> Result<(), StoreError>;
+    /// The right to read these spans, if all their bytes are here. Asks no drive.
+    fn hold_here(&self, pieces: &[Span]) -> Option<Hold>;
+
+    /// Brings them here, waits until they are, and holds them; ends early, with an error, soon after
+    /// `stop` is raised. Several may be brought at once. What it gives is kept until it is dropped, so
+    /// that whoever reads under it makes progress.
+    fn hold(&self, pieces: &[Span], stop: &AtomicBool) -> Result<Hold, StoreError>;
+
+    /// Whether what was read of these spans since they were held is what was here.
+    fn was_kept(&self, pieces: &[Span], hold: &Hold) -> bool;
+
+    /// Brings them here, and waits until they are, as [`Distant::hold`].
+    fn bring(&self, pieces: &[Span], stop: &AtomicBool) -> Result<(), StoreError> {
+        self.hold(pieces, stop).map(drop)
+    }
 
     /// How many of these calls at once are of use.
     fn lanes(&self) -> usize;
+
+    /// Who knows which experts were used most, for when room has to be made.
+    fn go_by(&self, _heat: Weak<dyn Heat>) {}
+
+    /// What this process took away to make room.
+    fn evicted(&self) -> Traffic {
+        Traffic::default()
+    }
+}
+
+/// The right to read bytes that may be taken away again, until dropped.
+pub struct Hold {
+    mark: u64,
+    keeps: Option<Box<dyn Send + Sync>>,
+}
+
+impl Hold {
+    /// Of bytes that are never taken away.
+    pub fn for_good() -> Hold {
+        Hold { mark: 0, keeps: None }
+    }
+
+    /// Of bytes that bore this mark when it began. `keeps` is what keeps them while this lives.
+    pub fn new(mark: u64, keeps: Box<dyn Send + Sync>) -> Hold {
+        Hold { mark, keeps: Some(keeps) }
+    }
+
+    /// The mark of the bytes when it began.
+    pub fn mark(&self) -> u64 {
+        self.mark
+    }
+
+    /// Whether the bytes can not be taken away at all.
+    pub fn is_for_good(&self) -> bool {
+        self.keeps.is_none()
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").field("mark", &self.mark).finish_non_exhaustive()
+    }
+}
+
+/// Knows which experts were used most.
+pub trait Heat: Send + Sync {
+    /// How often each expert was used lately, layer by layer and in it expert by expert, layers without
+    /// experts included; and how many experts a layer has.
+    fn heat(&self) -> (Vec<f32>, usize);
 }
 
 /// Refuses spans that no read could answer; gives the shard of the others. Every store

@@ -38,6 +38,11 @@ impl Heat {
 }
 
 impl Heat {
+    /// Those of all experts, comparable with each other.
+    pub(crate) fn counts(&self) -> &[f32] {
+        &self.counts
+    }
+
     /// Up to `most` experts that were ever chosen, hottest first, of equals the lower number.
     pub(crate) fn hottest(&self, most: usize) -> Vec<usize> {
         let mut experts: Vec<usize> =

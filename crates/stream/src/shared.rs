@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use deltafin_checkpoint::Catalog;
+use deltafin_store::Heat;
 use deltafin_store::drive::{Landed, Landing, Reader, Ticket};
 
 use crate::counters::{Counters, Phase};
@@ -56,6 +57,13 @@ impl State {
     ) -> (&'a mut Slots, Io<'a>) {
         let io = Io { catalog, reader, counters: &mut self.counters, phase: self.phase };
         (&mut self.slots, io)
+    }
+}
+
+impl Heat for Shared {
+    fn heat(&self) -> (Vec<f32>, usize) {
+        let state = self.lock();
+        (state.slots.heat.counts().to_vec(), state.slots.experts)
     }
 }
 

@@ -7,7 +7,7 @@ use deltafin_checkpoint::{Catalog, Identity};
 use deltafin_spec::{ExpertId, FfnKind, LayerId};
 use deltafin_store::arena::Arena;
 use deltafin_store::drive::{Filled, IoMode, Reader, ReaderReport, open_reader, room_for};
-use deltafin_store::{Store, StoreError};
+use deltafin_store::{Heat, Store, StoreError};
 
 use crate::batch::Next;
 use crate::counters::{Counters, Phase};
@@ -53,6 +53,10 @@ impl Stream {
         // Memory that the kernel keeps at hand is resident at once and cannot be given back: only what
         // is read into all the time is worth that.
         let registered = if layout.stream_bytes > 0 { vec![pass] } else { Vec::new() };
+        if let Some(distant) = store.distant() {
+            let heat: Weak<dyn Heat> = Arc::downgrade(&shared) as Weak<Shared>;
+            distant.go_by(heat);
+        }
         let landing: Arc<Shared> = Arc::clone(&shared);
         let reader = open_reader(store, mode, &registered, landing)?;
         let reader = Box::new(Watched { reader, watch: Arc::clone(&shared.watch) });

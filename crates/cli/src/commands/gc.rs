@@ -3,9 +3,10 @@
 mod folder;
 mod user;
 
-use std::fs;
 use std::path::PathBuf;
+use std::{fs, io};
 
+use deltafin_fetch::Leftover;
 use serde::Serialize;
 use serde_json::json;
 
@@ -46,12 +47,25 @@ struct Found {
     bytes: u64,
     /// Whether it is gone.
     removed: bool,
+    /// What goes of the file, where that is not all.
+    #[serde(skip)]
+    part: Option<Leftover>,
 }
 
 impl Found {
     fn new(kind: Kind, path: PathBuf) -> Found {
         let bytes = deltafin_fetch::taken_bytes(&path);
-        Found { kind, path, bytes, removed: false }
+        Found { kind, path, bytes, removed: false, part: None }
+    }
+
+    /// What setup left, or a model that ran.
+    fn left(kind: Kind, left: &Leftover) -> Found {
+        let part = left.within.is_some().then(|| left.clone());
+        Found { kind, path: left.path.clone(), bytes: left.bytes, removed: false, part }
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        self.part.as_ref().map_or_else(|| fs::remove_file(&self.path), Leftover::remove)
     }
 }
 
@@ -65,8 +79,7 @@ pub(crate) fn gc(asked: &Gc) -> Result<(), Failure> {
     found.extend(folder.found.iter().cloned());
     for found in &mut found {
         if asked.removes && (found.kind != Kind::Partial || asked.removes_partial) {
-            let removed = fs::remove_file(&found.path);
-            removed.map_err(|error| Failure::about(found.path.display(), &error))?;
+            found.remove().map_err(|error| Failure::about(found.path.display(), &error))?;
             found.removed = true;
         }
     }
@@ -96,9 +109,14 @@ fn report(asked: &Gc, found: &[Found]) -> Result<(), Failure> {
         let report = json!({"found": found, "bytes": all, "freed": freed});
         return terminal::print_line(&report.to_string());
     }
-    for Found { kind, path, bytes: size, removed } in found {
+    for Found { kind, path, bytes: size, removed, part } in found {
         let (kind, size, path) = (kind.name(), bytes(*size), path.display().to_string());
-        let mark = if *removed { "  removed" } else { "" };
+        let mark = match (removed, part) {
+            (true, None) => "  removed",
+            (true, Some(_)) => "  freed",
+            (false, None) => "",
+            (false, Some(_)) => "  (what no expert has)",
+        };
         terminal::print_line(&format!("{kind:<9} {size:>11}  {}{mark}", one_line(&path)))?;
     }
     terminal::print_line(&match (found.is_empty(), asked.removes) {

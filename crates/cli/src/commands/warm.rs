@@ -14,6 +14,7 @@ use serde_json::json;
 use super::transfer::event;
 use crate::args::{Sign, Warm};
 use crate::failure::Failure;
+use crate::gathered::Gathered;
 use crate::interrupt::Interrupts;
 use crate::learned;
 use crate::model_choice::{self, Model};
@@ -39,7 +40,8 @@ pub(crate) fn warm(asked: &Warm) -> Result<(), Failure> {
     let pull = Pull { jobs: asked.jobs, bytes_per_second: asked.bytes_per_second };
     let checkpoint = streamed::open_to_pull(&dir, &asked.network, pull, progress.clone())?;
     let likely = likely(&asked.sign, &checkpoint)?;
-    let plan = Plan::new(&checkpoint, &likely, fetch::room_ahead(&dir)?);
+    let room = room_within(asked.network.cache_limit, &checkpoint, fetch::room_ahead(&dir)?);
+    let plan = Plan::new(&checkpoint, &likely, room);
     report_plan(asked, &plan)?;
     if asked.is_show || plan.coming().is_empty() {
         return Ok(());
@@ -56,6 +58,14 @@ pub(crate) fn warm(asked: &Warm) -> Result<(), Failure> {
         Outcome::Interrupted => Err(Failure::Interrupted),
         Outcome::Failed | Outcome::Done => Ok(fetched?),
     }
+}
+
+/// Of so much room, what a limit of the cache leaves: what is here is not taken away for what is only likely.
+fn room_within(limit: Option<u64>, checkpoint: &Checkpoint, room: u64) -> u64 {
+    let Some(limit) = limit else { return room };
+    let here = Gathered::of(checkpoint).map_or(0, |gathered| gathered.bytes());
+    // A record takes some more on the drive than it has bytes.
+    room.min((limit - limit / 64).saturating_sub(here))
 }
 
 /// There is nothing to do.

@@ -70,6 +70,54 @@ fn a_model_runs_while_its_experts_come_and_becomes_whole_in_place() {
     assert_eq!(run(&place, &dir, &[]).ok(), wanted);
 }
 
+/// Bytes of the drive that files in the making take.
+fn taken(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let entries = std::fs::read_dir(dir).expect("a folder").flatten();
+    let parts = entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "part"));
+    parts.map(|part| part.metadata().expect("known").blocks() * 512).sum()
+}
+
+#[test]
+fn a_limited_cache_stays_within_its_limit_and_says_the_same_also_when_killed() {
+    let (place, dir, _) = streamed();
+    let (wanted, begun) = (wanted(), taken(&dir));
+    let refused = run(&place, &dir, &["--cache-limit", "1K"]).refusal();
+    assert!(refused.contains("--cache-limit 1024 is too small"), "{refused}");
+    let least = refused.rsplit("at least ").next().and_then(|rest| rest.split(',').next());
+    let least = least.expect("the smallest that works");
+    let bytes: u64 = least.trim_end_matches('K').parse().expect("a number");
+    let limited = run(&place, &dir, &["--cache-limit", least, "--stats"]);
+    assert!(limited.err.contains("others made room"), "{limited:?}");
+    assert_eq!(limited.ok(), wanted);
+    assert!(taken(&dir) - begun <= bytes << 10);
+    let inspected = place.run(&["inspect", text(&dir)]).ok();
+    assert!(
+        inspected.contains(" experts are here") && inspected.contains("   here"),
+        "{inspected}"
+    );
+    let (mut draw, args) = (Draw(11), [&args(&dir)[..], &["--cache-limit", least]].concat());
+    place.hub.answer_late(Duration::from_millis(1));
+    for _ in 0..kills() {
+        let mut run = place.command(&args);
+        let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        sleep(Duration::from_millis(draw.below(300)));
+        child.kill().expect("killed"); // SIGKILL
+        child.wait().expect("ends");
+    }
+    let tidied = place.run(&["gc", "--yes", "--json", "--model", text(&dir)]).json();
+    assert_eq!(tidied["freed"], tidied["bytes"]);
+    assert!(place.run(&["gc", "--model", text(&dir)]).ok().contains("nothing lies about"));
+    assert!(place.run(&["verify", "--deep", text(&dir)]).ok().contains("nothing is damaged"));
+    assert!(taken(&dir) - begun <= bytes << 10);
+    assert_eq!(run(&place, &dir, &["--cache-limit", least]).ok(), wanted);
+    place.setup(&["--full", "--model", text(&dir)]).ok();
+    assert_whole(&dir);
+    let whole = run(&place, &dir, &["--cache-limit", least]);
+    assert!(whole.err.contains("--cache-limit has no effect"), "{whole:?}");
+    assert_eq!(whole.ok(), wanted);
+}
+
 #[test]
 fn a_dry_run_says_to_the_byte_what_would_come() {
     let place = Place::new(Missteps::none());

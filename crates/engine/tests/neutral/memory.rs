@@ -30,9 +30,11 @@ enum Source {
     Disordered(u64),
     /// Experts come over a network when they are needed, in another order than they were asked for.
     Network,
+    /// The same, where the drive has room for hardly any of them.
+    Cramped,
 }
 
-const SOURCES: [Source; 7] = [
+const SOURCES: [Source; 8] = [
     Source::Drive(IoMode::Auto),
     Source::Drive(IoMode::Uring),
     Source::Drive(IoMode::Direct),
@@ -40,6 +42,7 @@ const SOURCES: [Source; 7] = [
     Source::Disordered(1),
     Source::Disordered(2),
     Source::Network,
+    Source::Cramped,
 ];
 
 /// The sources that this machine has.
@@ -50,7 +53,7 @@ fn sources(checkpoint: &Checkpoint) -> Vec<Source> {
             let opened = deltafin_engine::StreamedWeights::open(checkpoint.clone(), layout, *mode);
             opened.is_ok()
         }
-        Source::Disordered(_) | Source::Network => true,
+        Source::Disordered(_) | Source::Network | Source::Cramped => true,
     };
     let there: Vec<Source> = SOURCES.into_iter().filter(is_there).collect();
     assert!(there.iter().any(|s| matches!(s, Source::Drive(IoMode::Buffered))));
@@ -68,8 +71,9 @@ impl Source {
                 checkpoint.store = Arc::new(FaultyStore::new(checkpoint.store, late, hits));
                 (checkpoint, IoMode::Auto, None)
             }
-            Source::Network => {
-                let (checkpoint, place) = network::streamed(&checkpoint);
+            Source::Network | Source::Cramped => {
+                let is_cramped = matches!(self, Source::Cramped);
+                let (checkpoint, place) = network::streamed(&checkpoint, is_cramped);
                 (checkpoint, IoMode::Auto, Some(place))
             }
         }

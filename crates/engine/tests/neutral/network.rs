@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use deltafin_fetch::{
-    Event, Order, Patience, Source, Spine, Streaming, Wanted, Watch, install, open_streamed,
+    Event, FetchError, Order, Patience, Source, Spine, Streaming, Wanted, Watch, install,
+    open_streamed,
 };
 use deltafin_store::Checkpoint;
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY};
@@ -17,8 +18,9 @@ pub(crate) struct Place {
     _dir: TempDir,
 }
 
-/// The same checkpoint, in a folder that has none of the experts yet.
-pub(crate) fn streamed(checkpoint: &Checkpoint) -> (Checkpoint, Place) {
+/// The same checkpoint, in a folder that has none of the experts yet, and that `is_cramped`: only the experts
+/// of a token in one layer have room there.
+pub(crate) fn streamed(checkpoint: &Checkpoint, is_cramped: bool) -> (Checkpoint, Place) {
     let hub = Hub::serve_dir(checkpoint.folder().unwrap(), Missteps::none());
     // On the drive that the build is on: a folder in memory has no direct reads.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -37,9 +39,22 @@ pub(crate) fn streamed(checkpoint: &Checkpoint) -> (Checkpoint, Place) {
     };
     install(&order, watch.clone(), &AtomicBool::new(false)).unwrap();
     hub.answer_late(Duration::from_millis(2));
-    let (source, bytes_per_second) = (None, None);
-    let streaming =
-        Streaming { dir: dir_path, source, endpoint, jobs: 4, bytes_per_second, patience };
-    let checkpoint = open_streamed(&streaming, watch, Arc::default()).unwrap();
+    let open = |cache_limit| {
+        let streaming = Streaming {
+            dir: dir_path,
+            source: None,
+            endpoint,
+            jobs: 4,
+            bytes_per_second: None,
+            patience,
+            cache_limit,
+        };
+        open_streamed(&streaming, watch.clone(), Arc::default())
+    };
+    let cache_limit = is_cramped.then(|| match open(Some(1)) {
+        Err(FetchError::Limit { least, .. }) => least,
+        other => panic!("{other:?}"),
+    });
+    let checkpoint = open(cache_limit).unwrap();
     (checkpoint, Place { _hub: hub, _dir: dir })
 }

@@ -1,4 +1,4 @@
-//! The right to fetch a record, which one process has at a time.
+//! The right to fetch a record, or to take it away, which one process has at a time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -31,6 +31,11 @@ impl Claim {
     /// Keeps nobody out.
     pub(super) fn none() -> Claim {
         Claim(None)
+    }
+
+    /// Whether it keeps anybody out.
+    pub(super) fn keeps_others_out(&self) -> bool {
+        self.0.is_some()
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The folder has all else. An expert that is asked for and not here is fetched as one range, written
 //! where it lies in the released file, and noted once it is on the drive; from then on it is read like
-//! any other. So what is asked for once is here for good, and `setup --full` goes on from it.
+//! any other. So what is asked for once stays, and `setup --full` goes on from it; where a limit was given, the
+//! experts used least make room for others ([`cache`]).
 //!
 //! ```text
 //! asked for ─► noted? ─ yes ──────────────────────────────────────► the file
@@ -12,21 +13,26 @@
 //! Any number of processes may do this in one folder at a time: each sees what the others noted. Setting
 //! the folder up keeps all of them out.
 
+mod cache;
 mod claim;
+mod held;
 mod notes;
 mod shelf;
 
 use std::fmt;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use deltafin_checkpoint::{Shard, ShardId, Span};
+use deltafin_store::drive::Traffic as Amount;
 use deltafin_store::{
-    Checkpoint, Distant, Inspection, LocalFile, LocalShards, OpenError, Store, StoreError,
+    Checkpoint, Distant, Heat, Hold, Inspection, LocalFile, LocalShards, OpenError, Store,
+    StoreError,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
@@ -38,7 +44,9 @@ use crate::map::Digest;
 use crate::piece::{self, Broken, Traffic};
 use crate::remote::{Manner, reach};
 use crate::{Event, FetchError, Patience, Source, Watch};
+use cache::{Cache, Place};
 use claim::Claim;
+use held::Held;
 use shelf::Shelf;
 
 /// Between two looks at whether to stop, or whether another process has fetched what is wanted.
@@ -62,6 +70,8 @@ pub struct Streaming<'o> {
     pub bytes_per_second: Option<u64>,
     /// How long the source is asked that gives nothing.
     pub patience: Patience,
+    /// The most bytes that experts take in the folder which came when they were needed.
+    pub cache_limit: Option<u64>,
 }
 
 /// Opens the checkpoint in a folder that has all but experts. Nothing is fetched yet.
@@ -77,6 +87,7 @@ pub fn open_streamed(
     let shards = |names: &[String]| reach.store(names);
     let checkpoint = deltafin_store::open_streamed(streaming.dir, shards)?;
     check_whole(&checkpoint, streaming.dir)?;
+    reach.cache.check(checkpoint.spec().moe.top_k)?;
     Ok(checkpoint)
 }
 
@@ -109,6 +120,9 @@ fn check_whole(checkpoint: &Checkpoint, dir: &Path) -> Result<(), FetchError> {
     }
 }
 
+/// Pieces of a shelf, by their numbers.
+type Part = (Arc<Shelf>, std::ops::Range<usize>);
+
 /// The shards of the folder, with holes that are filled when somebody asks for what is in them.
 struct Streamed {
     local: LocalShards,
@@ -125,7 +139,7 @@ struct Placed {
 /// The way to the source.
 struct Reach {
     dir: PathBuf,
-    shelves: Vec<Arc<Shelf>>,
+    cache: Cache,
     traffic: Traffic,
     /// Nothing once this is being dropped.
     runtime: Option<Runtime>,
@@ -143,14 +157,15 @@ impl Reach {
         watch: Arc<dyn Watch>,
         interrupted: Arc<AtomicBool>,
     ) -> Result<Reach, FetchError> {
-        let Streaming { dir, source, endpoint, jobs, bytes_per_second, patience } = *streaming;
+        let Streaming { dir, source, endpoint, jobs, bytes_per_second, patience, cache_limit } =
+            *streaming;
         let lock = folder::share(dir)?;
         let unfinished = || FetchError::from(OpenError::Unfinished { path: dir.to_owned() });
         if folder::state(dir) != Some((Kind::Stream, true)) {
             return Err(unfinished());
         }
         let record = folder::record(dir)?.ok_or_else(unfinished)?;
-        let disk = |error| FetchError::disk(dir, error);
+        let disk = |error| FetchError::cache(dir, error);
         fs::create_dir_all(folder::claims(dir)).map_err(disk)?;
         let mut shelves = Vec::new();
         for file in record.listing.files.iter().filter(|file| file.is_shard()) {
@@ -160,6 +175,7 @@ impl Reach {
                 shelf::Found::Nothing => return Err(unfinished()),
             }
         }
+        let cache = Cache::open(dir, shelves, cache_limit)?;
         let mut builder = Builder::new_multi_thread();
         let builder = builder.worker_threads(2).thread_name("fetch").enable_all();
         let runtime = builder.build().map_err(disk)?;
@@ -181,12 +197,13 @@ impl Reach {
             given_up: AtomicBool::new(false),
         };
         let (dir, runtime, lanes) = (dir.to_owned(), Some(runtime), jobs.max(1));
-        Ok(Reach { dir, shelves, traffic, runtime, lanes, interrupted, is_waiting, _lock: lock })
+        Ok(Reach { dir, cache, traffic, runtime, lanes, interrupted, is_waiting, _lock: lock })
     }
 
     /// The store of these shards.
     fn store(self: &Arc<Reach>, names: &[String]) -> Result<Arc<dyn Store>, OpenError> {
-        let shelf = |name: &String| self.shelves.iter().find(|shelf| shelf.name() == name).cloned();
+        let shelves = self.cache.shelves();
+        let shelf = |name: &String| shelves.iter().find(|shelf| shelf.name() == name).cloned();
         let shelves: Vec<_> = names.iter().map(shelf).collect();
         let files = names.iter().zip(&shelves).map(|(name, shelf)| match shelf {
             Some(shelf) => shelf.path().to_owned(),
@@ -197,24 +214,61 @@ impl Reach {
         Ok(Arc::new(Streamed { local, distant }))
     }
 
-    /// Brings a piece here, unless another process does.
+    /// Brings what is not here of a read's pieces, unless other processes do, and holds all of them.
+    fn hold(&self, parts: &[Part], stop: &AtomicBool) -> Result<Hold, StoreError> {
+        let mut claims = Vec::new();
+        loop {
+            let mut held = Held::of(parts.to_vec(), self.cache.time());
+            let missing = held.missing();
+            let Some((shelf, number)) = missing.first() else {
+                if let Some(mark) = held.mark() {
+                    held.claims = claims;
+                    return Ok(Hold::new(mark, Box::new(held)));
+                }
+                continue;
+            };
+            let disk =
+                |error| shelf.failed(*number, FetchError::disk(shelf.path(), error).to_string());
+            let admitted = self.admit(&missing).map_err(disk)?;
+            let Some(admitted) = admitted else {
+                // Nothing is held while others are waited for, who may wait for this.
+                drop((held, std::mem::take(&mut claims)));
+                if self.is_to_stop(stop, true) {
+                    return Err(shelf.failed(*number, "interrupted".to_owned()));
+                }
+                thread::sleep(LOOK);
+                continue;
+            };
+            for ((shelf, number), claim) in missing.iter().zip(admitted) {
+                if let Err(error) = self.fetch(shelf, *number, stop) {
+                    self.cache.let_go(shelf, *number, claim);
+                    return Err(error);
+                }
+                claims.push(claim);
+            }
+        }
+    }
+
+    /// The right to fetch these, as [`Cache::admit`]; one that needs no room, of none, where another process brought
+    /// one of them.
+    fn admit(&self, missing: &[Place]) -> io::Result<Option<Vec<Claim>>> {
+        let look = || -> io::Result<bool> {
+            missing.iter().try_for_each(|(shelf, _)| shelf.look())?;
+            Ok(missing.iter().any(|(shelf, number)| shelf.is_here(*number)))
+        };
+        if look()? {
+            return Ok(Some(Vec::new()));
+        }
+        let admitted = self.cache.admit(missing)?;
+        // Whoever had one before may have brought it.
+        if look()? { Ok(Some(Vec::new())) } else { Ok(admitted) }
+    }
+
+    /// Brings a piece here that this process may fetch.
     fn fetch(&self, shelf: &Shelf, number: usize, stop: &AtomicBool) -> Result<(), StoreError> {
         let piece = shelf.piece(number);
         let disk = |error| shelf.failed(number, FetchError::disk(shelf.path(), error).to_string());
         let stopped = || shelf.failed(number, "interrupted".to_owned());
-        let path = folder::claims(&self.dir).join(format!("{}.{}", shelf.name(), piece.offset));
-        let _claim = loop {
-            // Where there are no locks, two processes may fetch it both: that costs time alone.
-            let claim = Claim::take(&path).unwrap_or(Some(Claim::none()));
-            if shelf.look(number).map_err(disk)? {
-                return Ok(());
-            }
-            match claim {
-                Some(claim) => break claim,
-                None if self.is_to_stop(stop, true) => return Err(stopped()),
-                None => thread::sleep(LOOK),
-            }
-        };
         let mut tries = 1;
         let digest = loop {
             match self.range(shelf, piece, stop).ok_or_else(stopped)? {
@@ -274,19 +328,55 @@ impl Placed {
     }
 }
 
+impl Placed {
+    /// The pieces of these spans that could be missing.
+    fn parts(&self, pieces: &[Span]) -> Vec<Part> {
+        let part = |span: &Span| {
+            let shelf = self.shelf(span)?;
+            let numbers = shelf.around(*span);
+            let could =
+                numbers.clone().any(|number| shelf.may_go(number) || !shelf.is_here(number));
+            could.then(|| (Arc::clone(shelf), numbers))
+        };
+        pieces.iter().filter_map(part).collect()
+    }
+}
+
 impl Distant for Placed {
     fn is_here(&self, pieces: &[Span]) -> bool {
         pieces.iter().all(|span| self.shelf(span).is_none_or(|shelf| shelf.has(*span)))
     }
 
-    fn bring(&self, pieces: &[Span], stop: &AtomicBool) -> Result<(), StoreError> {
-        for span in pieces {
-            let Some(shelf) = self.shelf(span) else { continue };
-            for number in shelf.missing(*span) {
-                self.reach.fetch(shelf, number, stop)?;
-            }
+    fn hold_here(&self, pieces: &[Span]) -> Option<Hold> {
+        let parts = self.parts(pieces);
+        if parts.is_empty() {
+            return Some(Hold::for_good());
         }
-        Ok(())
+        let held = Held::of(parts, self.reach.cache.time());
+        let mark = held.mark()?;
+        Some(Hold::new(mark, Box::new(held)))
+    }
+
+    fn hold(&self, pieces: &[Span], stop: &AtomicBool) -> Result<Hold, StoreError> {
+        match self.parts(pieces) {
+            parts if parts.is_empty() => Ok(Hold::for_good()),
+            parts => self.reach.hold(&parts, stop),
+        }
+    }
+
+    fn was_kept(&self, pieces: &[Span], hold: &Hold) -> bool {
+        let parts = self.parts(pieces);
+        // A map that cannot be read says nothing; whoever brings the bytes again hears of it.
+        let looked = parts.iter().try_for_each(|(shelf, _)| shelf.look_locked());
+        looked.is_ok() && Held::of(parts, self.reach.cache.time()).mark() == Some(hold.mark())
+    }
+
+    fn go_by(&self, heat: Weak<dyn Heat>) {
+        self.reach.cache.go_by(heat);
+    }
+
+    fn evicted(&self) -> Amount {
+        self.reach.cache.evicted()
     }
 
     fn lanes(&self) -> usize {
@@ -301,10 +391,16 @@ impl Store for Streamed {
 
     fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
         let pieces = [span];
-        if !self.distant.is_here(&pieces) {
-            self.distant.bring(&pieces, &AtomicBool::new(false))?;
+        loop {
+            let hold = match self.distant.hold_here(&pieces) {
+                Some(hold) => hold,
+                None => self.distant.hold(&pieces, &AtomicBool::new(false))?,
+            };
+            self.local.read_exact(span, buf)?;
+            if hold.is_for_good() || self.distant.was_kept(&pieces, &hold) {
+                return Ok(());
+            }
         }
-        self.local.read_exact(span, buf)
     }
 
     fn file(&self, shard: ShardId) -> Option<LocalFile<'_>> {

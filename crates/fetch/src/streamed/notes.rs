@@ -6,7 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cut::Piece;
 use crate::listing::RemoteFile;
@@ -15,6 +15,7 @@ use crate::map::{self, Digest, Known};
 /// A map, as far as it was read.
 #[derive(Debug)]
 pub(super) struct Notes {
+    path: PathBuf,
     file: File,
     of_bytes: u64,
     known: Known,
@@ -33,7 +34,8 @@ impl Notes {
         let bytes = rest(&file, 0)?;
         let Some(begin) = map::begin_of_lines(&bytes, of) else { return Ok(None) };
         let (known, read_to) = (Known::default(), begin as u64);
-        let mut notes = Notes { file, of_bytes: of.bytes, known, read_to };
+        let path = path.to_owned();
+        let mut notes = Notes { path, file, of_bytes: of.bytes, known, read_to };
         notes.catch_up()?;
         Ok(Some(notes))
     }
@@ -43,11 +45,22 @@ impl Notes {
         &self.known
     }
 
-    /// Reads what was added since.
-    pub(super) fn catch_up(&mut self) -> io::Result<()> {
+    /// Reads what was added since; says whether anything was.
+    pub(super) fn catch_up(&mut self) -> io::Result<bool> {
         let bytes = rest(&self.file, self.read_to)?;
-        self.read_to += map::take_lines(&mut self.known, &bytes, self.of_bytes) as u64;
-        Ok(())
+        let taken = map::take_lines(&mut self.known, &bytes, self.of_bytes) as u64;
+        self.read_to += taken;
+        Ok(taken > 0)
+    }
+
+    /// As [`Notes::catch_up`], past whatever a file system that is shared by machines remembers of the map.
+    pub(super) fn catch_up_locked(&mut self) -> io::Result<bool> {
+        let is_locked = self.file.lock_shared().is_ok();
+        let caught_up = self.catch_up();
+        if is_locked {
+            self.file.unlock()?;
+        }
+        caught_up
     }
 
     /// Notes that a piece is here, for all.
@@ -58,6 +71,19 @@ impl Notes {
     /// Notes what the server calls the file.
     pub(super) fn note_tag(&mut self, tag: &str) -> io::Result<()> {
         self.add(&map::tag_line(tag))
+    }
+
+    /// Notes that pieces are here no more. Whoever makes holes syncs the map first.
+    pub(super) fn note_gone(&mut self, pieces: impl Iterator<Item = Piece>) -> io::Result<()> {
+        // Not by the file that is open to be added to: that one writes at its end, whatever is said.
+        let head = OpenOptions::new().write(true).open(&self.path)?;
+        head.write_all_at(map::VERSION, map::VERSION_AT)?;
+        self.add(&pieces.map(|piece| map::gone_line(piece.offset)).collect::<String>())
+    }
+
+    /// The file, to be synced by somebody who does not keep others from the notes meanwhile.
+    pub(super) fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
     }
 
     fn add(&mut self, line: &str) -> io::Result<()> {
@@ -81,7 +107,7 @@ impl Notes {
             let _ = self.file.set_len(self.read_to);
         }
         added?;
-        self.catch_up()
+        self.catch_up().map(|_| ())
     }
 }
 
@@ -145,5 +171,14 @@ mod tests {
         assert_eq!(known.tag.as_deref(), Some("x"));
         let other = RemoteFile { bytes: 99, ..file() };
         assert!(Notes::open(&path, &other).unwrap().is_none());
+        // A map of the version before says that it is of this one as soon as it is needed.
+        let first = fs::read_to_string(&path).unwrap().replacen("map 2", "map 1", 1);
+        fs::write(&path, first).unwrap();
+        let mut one = Notes::open(&path, &file()).unwrap().unwrap();
+        one.note_gone([piece(0), piece(30)].into_iter()).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().starts_with("deltafin map 2\n"));
+        let known = Map::read(&path, &file()).unwrap().unwrap();
+        assert_eq!(known.pieces.keys().copied().collect::<Vec<_>>(), [10]);
+        assert_eq!((known.turns(&piece(0)), known.turns(&piece(10))), (2, 1));
     }
 }

@@ -2,20 +2,27 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use deltafin_checkpoint::Span;
 use deltafin_store::StoreError;
+use deltafin_store::hole::make_hole;
 
 use super::notes::Notes;
-use crate::cut::Piece;
+use crate::cut::{Owner, Piece};
 use crate::listing::RemoteFile;
 use crate::map::Digest;
 use crate::piece::Sink;
-use crate::{Proof, folder, prospect};
+use crate::{Proof, folder, prospect, stray};
+
+/// The least that a file system gives room by, as far as it is counted on.
+const BLOCK_BYTES: u64 = 4096;
+/// What a file system says of its blocks that is more than this is the size of good reads.
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
 
 /// What a folder has of a shard.
 pub(super) enum Found {
@@ -33,13 +40,26 @@ pub(super) struct Shelf {
     file: RemoteFile,
     path: PathBuf,
     out: File,
+    /// Bytes of a block of the file system.
+    block: u64,
     /// All there are, by their first byte.
     pieces: Vec<Piece>,
-    /// Which of them are here, as far as this process knows.
-    here: Vec<AtomicBool>,
+    /// What this process knows of each.
+    states: Vec<State>,
     notes: Mutex<Notes>,
     /// What the server calls the file.
     tag: Mutex<Option<String>>,
+}
+
+/// What a process knows of a piece.
+#[derive(Debug, Default)]
+struct State {
+    /// [`crate::map::Known::turns`]: odd where it is here.
+    turns: AtomicU64,
+    /// Reads of it that are not over.
+    readers: AtomicU32,
+    /// When it was last used: a number that grows.
+    used: AtomicU64,
 }
 
 impl Shelf {
@@ -60,10 +80,13 @@ impl Shelf {
         let Some(pieces) = prospect::pieces_here(dir, file, notes.known()) else {
             return Ok(Found::Nothing);
         };
-        let here = pieces.iter().map(|piece| AtomicBool::new(notes.known().has(piece))).collect();
+        let block = out.metadata()?.blksize().clamp(BLOCK_BYTES, BLOCK_BYTES_MAX);
+        let states = pieces.iter().map(|_| State::default()).collect();
         let tag = notes.known().tag.clone();
         let (file, notes, tag) = (file.clone(), Mutex::new(notes), Mutex::new(tag));
-        Ok(Found::Part(Box::new(Shelf { file, path, out, pieces, here, notes, tag })))
+        let shelf = Shelf { file, path, out, block, pieces, states, notes, tag };
+        shelf.take_over(&shelf.notes());
+        Ok(Found::Part(Box::new(shelf)))
     }
 
     pub(super) fn name(&self) -> &str {
@@ -72,6 +95,10 @@ impl Shelf {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(super) fn pieces(&self) -> &[Piece] {
+        &self.pieces
     }
 
     pub(super) fn piece(&self, number: usize) -> Piece {
@@ -83,14 +110,30 @@ impl Shelf {
     }
 
     /// The pieces that bytes of a span are in.
-    fn around(&self, span: Span) -> std::ops::Range<usize> {
-        let first = self.pieces.partition_point(|piece| piece.end() <= span.offset());
-        let end = self.pieces.partition_point(|piece| piece.offset < span.end());
+    pub(super) fn around(&self, span: Span) -> Range<usize> {
+        self.touching(span.offset()..span.end())
+    }
+
+    /// The pieces that some of these bytes are in.
+    pub(super) fn touching(&self, bytes: Range<u64>) -> Range<usize> {
+        let first = self.pieces.partition_point(|piece| piece.end() <= bytes.start);
+        let end = self.pieces.partition_point(|piece| piece.offset < bytes.end);
         first..end.max(first)
     }
 
-    fn is_here(&self, number: usize) -> bool {
-        self.here[number].load(Ordering::Acquire)
+    /// Whether a piece may make room for others. What every token uses, and what weights are known by, stays.
+    pub(super) fn may_go(&self, number: usize) -> bool {
+        matches!(self.pieces[number].owner, Owner::Expert(_, 1..))
+    }
+
+    /// Whether a piece is here, as far as this process knows.
+    pub(super) fn is_here(&self, number: usize) -> bool {
+        self.turns(number) % 2 == 1
+    }
+
+    /// How often it changed whether a piece is here, as far as this process knows.
+    pub(super) fn turns(&self, number: usize) -> u64 {
+        self.states[number].turns.load(Ordering::Acquire)
     }
 
     /// Whether all bytes of a span are here, as far as this process knows.
@@ -98,28 +141,121 @@ impl Shelf {
         self.around(span).all(|number| self.is_here(number))
     }
 
-    /// The pieces of a span that are not here, as far as this process knows.
-    pub(super) fn missing(&self, span: Span) -> Vec<usize> {
-        self.around(span).filter(|number| !self.is_here(*number)).collect()
+    /// A read of pieces begins, at this time.
+    pub(super) fn begin_reading(&self, numbers: Range<usize>, time: u64) {
+        for state in &self.states[numbers] {
+            state.readers.fetch_add(1, Ordering::AcqRel);
+            state.used.store(time, Ordering::Relaxed);
+        }
     }
 
-    /// Whether a piece is here, also if another process brought it.
-    pub(super) fn look(&self, number: usize) -> io::Result<bool> {
-        let mut notes = self.notes();
-        notes.catch_up()?;
-        let is_here = notes.known().has(&self.pieces[number]);
-        if is_here {
-            self.here[number].store(true, Ordering::Release);
+    /// It is over.
+    pub(super) fn end_reading(&self, numbers: Range<usize>) {
+        for state in &self.states[numbers] {
+            state.readers.fetch_sub(1, Ordering::AcqRel);
         }
-        Ok(is_here)
+    }
+
+    /// Whether this process reads a piece.
+    pub(super) fn is_read(&self, number: usize) -> bool {
+        self.states[number].readers.load(Ordering::Acquire) > 0
+    }
+
+    /// When a piece was last used.
+    pub(super) fn used(&self, number: usize) -> u64 {
+        self.states[number].used.load(Ordering::Relaxed)
+    }
+
+    fn take_over(&self, notes: &Notes) {
+        for (piece, state) in self.pieces.iter().zip(&self.states) {
+            state.turns.store(notes.known().turns(piece), Ordering::Release);
+        }
+    }
+
+    /// Learns what other processes brought and took away.
+    pub(super) fn look(&self) -> io::Result<()> {
+        let mut notes = self.notes();
+        if notes.catch_up()? {
+            self.take_over(&notes);
+        }
+        Ok(())
+    }
+
+    /// As [`Shelf::look`], for when another process may just have made a hole.
+    pub(super) fn look_locked(&self) -> io::Result<()> {
+        let mut notes = self.notes();
+        if notes.catch_up_locked()? {
+            self.take_over(&notes);
+        }
+        Ok(())
     }
 
     /// Notes a piece that was written, once it is on the drive: nobody reads it again to be sure.
     pub(super) fn keep(&self, number: usize, digest: Digest) -> io::Result<()> {
         self.out.sync_data()?;
-        self.notes().note(self.pieces[number], &digest)?;
-        self.here[number].store(true, Ordering::Release);
+        let mut notes = self.notes();
+        notes.note(self.pieces[number], &digest)?;
+        self.take_over(&notes);
         Ok(())
+    }
+
+    /// Notes that pieces are here no more, for good: what is on the drive from here on are not their bytes.
+    pub(super) fn withdraw(&self, numbers: &[usize]) -> io::Result<()> {
+        let map = {
+            let mut notes = self.notes();
+            notes.note_gone(numbers.iter().map(|number| self.pieces[*number]))?;
+            self.take_over(&notes);
+            notes.file()?
+        };
+        map.sync_data()
+    }
+
+    /// Where the blocks lie that bytes are in.
+    pub(super) fn blocks(&self, bytes: Range<u64>) -> Range<u64> {
+        bytes.start / self.block * self.block..bytes.end.next_multiple_of(self.block)
+    }
+
+    /// Gives back the room of a piece that is not noted, blocks that it shares with others included where
+    /// `is_nobodys` says so of these. Both ends lie between blocks.
+    pub(super) fn free(
+        &self,
+        number: usize,
+        mut is_nobodys: impl FnMut(usize) -> io::Result<bool>,
+    ) -> io::Result<()> {
+        let Piece { offset, bytes, .. } = self.pieces[number];
+        let mut hole = self.blocks(offset..offset + bytes);
+        if hole.start < offset
+            && !self
+                .touching(hole.start..offset)
+                .try_fold(true, |all, other| Ok::<_, io::Error>(all && is_nobodys(other)?))?
+        {
+            hole.start += self.block;
+        }
+        let end = offset + bytes;
+        if end < hole.end
+            && !self
+                .touching(end..hole.end)
+                .try_fold(true, |all, other| Ok::<_, io::Error>(all && is_nobodys(other)?))?
+        {
+            hole.end -= self.block;
+        }
+        if hole.start < hole.end { make_hole(&self.out, hole) } else { Ok(()) }
+    }
+
+    /// The pieces that may go, are not here and yet take room.
+    pub(super) fn strays(&self) -> io::Result<Vec<usize>> {
+        let is_here = |number: &usize| !self.may_go(*number) || self.is_here(*number);
+        let here = (0..self.pieces.len()).filter(is_here).map(|number| {
+            let piece = self.pieces[number];
+            piece.offset..piece.end()
+        });
+        let mut numbers = Vec::new();
+        for range in stray::outside(&self.out, self.block, here)? {
+            numbers.extend(self.touching(range));
+        }
+        numbers.retain(|number| self.may_go(*number) && !self.is_here(*number));
+        numbers.dedup();
+        Ok(numbers)
     }
 
     /// Takes the next entity tag as it comes. Not where the source says nothing of the file's bytes: then

@@ -63,13 +63,24 @@ pub(crate) fn streaming<'o>(dir: &'o Path, endpoint: &'o str, patience: Patience
         jobs: 4,
         bytes_per_second: None,
         patience,
+        cache_limit: None,
     }
 }
 
 pub(crate) fn stream(hub: &Hub, dir: &Path, patience: Patience) -> Checkpoint {
+    stream_within(hub, dir, patience, None).unwrap()
+}
+
+/// As [`stream`], with a limit of the cache.
+pub(crate) fn stream_within(
+    hub: &Hub,
+    dir: &Path,
+    patience: Patience,
+    cache_limit: Option<u64>,
+) -> Result<Checkpoint, FetchError> {
     let endpoint = hub.endpoint();
-    let streaming = streaming(dir, &endpoint, patience);
-    open_streamed(&streaming, quiet(), Arc::default()).unwrap()
+    let streaming = Streaming { cache_limit, ..streaming(dir, &endpoint, patience) };
+    open_streamed(&streaming, quiet(), Arc::default())
 }
 
 fn options(prefetch: Prefetch) -> EngineOptions {

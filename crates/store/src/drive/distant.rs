@@ -1,24 +1,27 @@
 //! A reader of a store that does not have all its bytes yet: what is missing is brought here first.
 //!
 //! ```text
-//! read ─► all here? ─ yes ────────────────────────► the drives
+//! read ─► all here? ─ yes ────────────────────────► the drives ─► kept? ─► landed
 //!              └ no ─► demand │ ahead │ guess ─► brought, on a few threads ─► the drives
 //! ```
+//!
+//! Bytes that are here may be taken away while they are read: such a read begins again, as a demand.
 //!
 //! Demands go first. Guesses and what is read ahead never use more than half of the threads, rounded up, so
 //! that a demand finds one wherever there are two.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
 use deltafin_checkpoint::Span;
 use smallvec::SmallVec;
 
+use super::kept::{Again, Kept};
 use super::{Class, Landed, Landing, Reader, ReaderError, ReaderReport, Ticket, Traffic};
 use crate::arena::Slab;
-use crate::{Distant, StoreError};
+use crate::{Distant, Hold, StoreError};
 
 /// A reader on top of one that reads what is here.
 pub(super) struct Bringing {
@@ -29,6 +32,7 @@ pub(super) struct Bringing {
 struct Shared {
     distant: Arc<dyn Distant>,
     drives: Box<dyn Reader>,
+    kept: Arc<Kept>,
     landing: Arc<dyn Landing>,
     queue: Mutex<Queue>,
     wake: Condvar,
@@ -82,15 +86,18 @@ impl Queue {
 }
 
 impl Bringing {
-    /// Puts itself before `drives`.
+    /// Puts itself before `drives`, whose reads land at `kept`.
     pub(super) fn start(
         distant: Arc<dyn Distant>,
         drives: Box<dyn Reader>,
+        kept: Arc<Kept>,
         landing: Arc<dyn Landing>,
     ) -> Result<Bringing, ReaderError> {
         let lanes = distant.lanes().max(1);
         let (queue, wake, stop) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { distant, drives, landing, queue, wake, stop });
+        let shared = Arc::new(Shared { distant, drives, kept, landing, queue, wake, stop });
+        let again: Weak<dyn Again> = Arc::downgrade(&shared) as Weak<Shared>;
+        shared.kept.begin_at(again);
         let mut bringing = Bringing { shared, threads: Vec::with_capacity(lanes) };
         for number in 0..lanes {
             let shared = Arc::clone(&bringing.shared);
@@ -144,7 +151,7 @@ impl Shared {
                 queue.idle += usize::from(is_idle);
                 queue.coming.push((read.ticket, read.class));
                 drop(queue);
-                let outcome = self.distant.bring(&read.pieces, &self.stop);
+                let outcome = self.distant.hold(&read.pieces, &self.stop);
                 queue = self.lock();
                 queue.idle -= usize::from(is_idle);
                 queue = self.pass_on(queue, read, outcome);
@@ -161,16 +168,19 @@ impl Shared {
         &'q self,
         mut queue: MutexGuard<'q, Queue>,
         read: Waiting,
-        outcome: Result<(), StoreError>,
+        outcome: Result<Hold, StoreError>,
     ) -> MutexGuard<'q, Queue> {
         let class = queue.came(read.ticket).unwrap_or(read.class);
         let Waiting { ticket, pieces, slab, .. } = read;
-        let Err(error) = outcome else {
-            queue.brought.reads += 1;
-            queue.brought.bytes += pieces.iter().map(|piece| piece.len()).sum::<u64>();
-            // Under the lock, so that whoever promotes it finds it in one place or the other.
-            self.drives.read(ticket, class, &pieces, slab);
-            return queue;
+        let error = match outcome {
+            Ok(hold) => {
+                queue.brought.reads += 1;
+                queue.brought.bytes += pieces.iter().map(|piece| piece.len()).sum::<u64>();
+                // Under the lock, so that whoever promotes it finds it in one place or the other.
+                self.read_held(ticket, class, &pieces, slab, hold);
+                return queue;
+            }
+            Err(error) => error,
         };
         drop(queue);
         let landed = match self.stop.load(Ordering::Relaxed) {
@@ -180,12 +190,32 @@ impl Shared {
         self.landing.landed(ticket, landed);
         self.lock()
     }
+
+    /// Reads what is here.
+    fn read_held(&self, ticket: Ticket, class: Class, pieces: &[Span], slab: Slab, hold: Hold) {
+        self.kept.note(ticket, pieces, hold);
+        self.drives.read(ticket, class, pieces, slab);
+    }
+}
+
+impl Again for Shared {
+    fn again(&self, ticket: Ticket, pieces: SmallVec<[Span; 4]>, slab: Slab) -> Result<(), Slab> {
+        let mut queue = self.lock();
+        // The threads take what waits when they end, and nothing after that.
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(slab);
+        }
+        let class = Class::Demand;
+        queue.waiting[class as usize].push_back(Waiting { ticket, class, pieces, slab });
+        self.wake.notify_one();
+        Ok(())
+    }
 }
 
 impl Reader for Bringing {
     fn read(&self, ticket: Ticket, class: Class, pieces: &[Span], slab: Slab) {
-        if self.shared.distant.is_here(pieces) {
-            return self.shared.drives.read(ticket, class, pieces, slab);
+        if let Some(hold) = self.shared.distant.hold_here(pieces) {
+            return self.shared.read_held(ticket, class, pieces, slab, hold);
         }
         let pieces = SmallVec::from_slice(pieces);
         let read = Waiting { ticket, class, pieces, slab };
@@ -217,7 +247,7 @@ impl Reader for Bringing {
     }
 
     fn report(&self) -> ReaderReport {
-        let brought = self.shared.lock().brought;
-        ReaderReport { brought, ..self.shared.drives.report() }
+        let (brought, evicted) = (self.shared.lock().brought, self.shared.distant.evicted());
+        ReaderReport { brought, evicted, ..self.shared.drives.report() }
     }
 }

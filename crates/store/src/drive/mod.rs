@@ -23,6 +23,7 @@
 mod class;
 mod direct;
 mod distant;
+mod kept;
 mod layout;
 mod open;
 mod queue;

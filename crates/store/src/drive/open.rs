@@ -9,12 +9,13 @@ use thiserror::Error;
 
 use super::direct::read_run;
 use super::distant::Bringing;
+use super::kept::Kept;
 use super::layout::{Cursor, Run};
 use super::queue::{Limits, Queue};
 use super::threads::{self, Shared, Way};
 #[cfg(target_os = "linux")]
 use super::uring::{self, Bell, Started};
-use super::{Class, DriveReport, IoMode, Landing, Reader, ReaderReport, Ticket, Traffic, room_for};
+use super::{Class, DriveReport, IoMode, Landing, Reader, ReaderReport, Ticket, room_for};
 use crate::arena::{Arena, PAGE_BYTES, Slab};
 use crate::store::check_span;
 use crate::{LocalFile, Store};
@@ -74,7 +75,13 @@ pub fn open_reader_tuned(
     landing: Arc<dyn Landing>,
     tuning: Tuning,
 ) -> Result<Box<dyn Reader>, ReaderError> {
-    let distant = store.distant().map(|distant| (distant, Arc::clone(&landing)));
+    let mut landing = landing;
+    let distant = store.distant().map(|distant| {
+        let last = Arc::clone(&landing);
+        let kept = Arc::new(Kept::new(Arc::clone(&distant), Arc::clone(&last)));
+        landing = Arc::clone(&kept) as Arc<dyn Landing>;
+        (distant, kept, last)
+    });
     let ground = Ground { store, arenas, landing, tuning };
     let mut drives: Vec<Drive> = Vec::new();
     let mut known: Vec<Option<u64>> = Vec::new();
@@ -97,7 +104,7 @@ pub fn open_reader_tuned(
     }
     let drives = Box::new(Drives { store: ground.store, drives, drive_of });
     Ok(match distant {
-        Some((distant, landing)) => Box::new(Bringing::start(distant, drives, landing)?),
+        Some((distant, kept, last)) => Box::new(Bringing::start(distant, drives, kept, last)?),
         None => drives,
     })
 }
@@ -354,7 +361,7 @@ impl Reader for Drives {
 
     fn report(&self) -> ReaderReport {
         let drives = self.drives.iter().map(Drive::report).collect();
-        ReaderReport { drives, brought: Traffic::default() }
+        ReaderReport { drives, ..ReaderReport::default() }
     }
 }
 

@@ -11,6 +11,8 @@ pub struct ReaderReport {
     pub drives: Vec<DriveReport>,
     /// Reads that had to wait for bytes from elsewhere.
     pub brought: Traffic,
+    /// Records that were taken away to make room for such.
+    pub evicted: Traffic,
 }
 
 /// What was read from one drive, and how.

@@ -8,6 +8,7 @@ use deltafin_store::{Checkpoint, SpineChoice};
 use super::finding::{Code, Finding, Level};
 use crate::args::{Given, Looked, Network};
 use crate::failure::{Failure, chain};
+use crate::gathered::Gathered;
 use crate::load;
 use crate::logins;
 use crate::model_choice::{self, Model};
@@ -117,7 +118,10 @@ fn unfinished(dir: &Path, standing: Option<Standing>) -> Finding {
 
 /// Nothing is wrong with the weights, as far as was seen.
 fn closed(error: &FetchError) -> Finding {
-    let fix = "wait for the program that has it, or run 'deltafin setup' again";
+    let fix = match error {
+        FetchError::ReadOnly { .. } => "let this user write to the folder and what is in it",
+        _ => "wait for the program that has it, or run 'deltafin setup' again",
+    };
     Finding::trouble(Level::Fault, Code::BrokenModel, "model", chain(error), fix)
 }
 
@@ -138,10 +142,9 @@ fn whole(dir: &Path, checkpoint: &Checkpoint) -> String {
     let (spec, shards) = (checkpoint.spec(), checkpoint.store.shards());
     let size: u64 = shards.iter().map(|shard| shard.len).sum();
     let (layers, path) = (spec.layers.len(), dir.display());
-    let later = match checkpoint.store.distant() {
-        Some(_) => "; experts come when they are needed",
-        None => "",
-    };
+    let later = Gathered::of(checkpoint).map_or_else(String::new, |gathered| {
+        format!("; {}, the others come when they are needed", gathered.words())
+    });
     let freed = match checkpoint.freed() {
         Some(recipe) => format!("; of the spine only the {recipe} pack is here"),
         None => String::new(),

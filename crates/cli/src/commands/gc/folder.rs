@@ -30,11 +30,13 @@ pub(super) fn look(dir: &Path) -> Result<Look, Failure> {
             look.found.extend(left.found().iter().map(|left| {
                 let kind =
                     if left.usefulness == Use::GoesOn { Kind::Partial } else { Kind::Orphaned };
-                Found::new(kind, left.path.clone())
+                Found::left(kind, left)
             }));
             look._folder = Some(left);
         }
-        Err(busy @ FetchError::Busy { .. }) => terminal::say(&format!("left alone: {busy}")),
+        Err(busy @ (FetchError::Busy { .. } | FetchError::InUse { .. })) => {
+            terminal::say(&format!("left alone: {busy}"));
+        }
         Err(error) => return Err(error.into()),
     }
     for recipe in Recipe::ALL {

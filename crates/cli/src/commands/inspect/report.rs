@@ -8,6 +8,7 @@ use deltafin_text::Tokenizer;
 use serde::Serialize;
 
 use super::packs::{Pack, packs};
+use crate::gathered::Gathered;
 use crate::stats::bytes;
 use crate::terminal::one_line;
 
@@ -22,6 +23,9 @@ pub(super) struct Report {
     shards: usize,
     bytes: Sizes,
     experts: Experts,
+    /// Of the experts, those that are here, where they come over the network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gathered: Option<Gathered>,
     layers: Vec<Layer>,
     /// Beside it.
     packs: Vec<Pack>,
@@ -75,13 +79,17 @@ struct Layer {
     ffn: &'static str,
     spine_bytes: u64,
     experts: usize,
+    /// Those of them that are here, where they come over the network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    experts_here: Option<u64>,
     expert_bytes: u64,
 }
 
 impl Report {
     pub(super) fn new(checkpoint: &Checkpoint, tokenizer: Option<&Tokenizer>) -> Report {
         let spec = checkpoint.spec();
-        let layers: Vec<Layer> = layers(checkpoint).collect();
+        let gathered = Gathered::of(checkpoint);
+        let layers: Vec<Layer> = layers(checkpoint, gathered.as_ref()).collect();
         Report {
             identity: checkpoint.identity().ok().map(|identity| identity.to_string()),
             dimensions: Dimensions::new(spec),
@@ -99,6 +107,7 @@ impl Report {
                 record_bytes: spec.expert_bytes(),
                 token_bytes: spec.token_expert_bytes(),
             },
+            gathered,
             layers,
             packs: packs(checkpoint),
             notices: checkpoint.notices.clone(),
@@ -153,7 +162,11 @@ impl Report {
             "experts       {per_layer} per layer, {chosen} chosen, {shared} shared; {} each, {} per token",
             bytes(record_bytes),
             bytes(token_bytes)
-        )
+        )?;
+        match &self.gathered {
+            Some(gathered) => writeln!(out, "gathered      {}", gathered.words()),
+            None => Ok(()),
+        }
     }
 
     fn write_tokens(&self, out: &mut String) -> std::fmt::Result {
@@ -168,13 +181,15 @@ impl Report {
     }
 
     fn write_layers(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "\nlayer  attention  ffn         spine  experts   expert bytes")?;
+        let here = if self.gathered.is_some() { "   here" } else { "" };
+        writeln!(out, "\nlayer  attention  ffn         spine  experts   expert bytes{here}")?;
         for layer in &self.layers {
-            let Layer { layer, attention, ffn, spine_bytes, experts, expert_bytes } = layer;
+            let here = layer.experts_here.map_or_else(String::new, |here| format!("  {here:>5}"));
+            let Layer { layer, attention, ffn, spine_bytes, experts, expert_bytes, .. } = layer;
             let (spine, expert) = (bytes(*spine_bytes), bytes(*expert_bytes));
             writeln!(
                 out,
-                "{layer:>5}  {attention:<9}  {ffn:<5} {spine:>11}  {experts:>7}  {expert:>13}"
+                "{layer:>5}  {attention:<9}  {ffn:<5} {spine:>11}  {experts:>7}  {expert:>13}{here}"
             )?;
         }
         writeln!(out)
@@ -230,7 +245,10 @@ impl Sizes {
     }
 }
 
-fn layers(checkpoint: &Checkpoint) -> impl Iterator<Item = Layer> + '_ {
+fn layers<'c>(
+    checkpoint: &'c Checkpoint,
+    gathered: Option<&'c Gathered>,
+) -> impl Iterator<Item = Layer> + 'c {
     let spec = checkpoint.spec();
     spec.layer_ids().map(move |id| {
         let kind = spec.layer(id);
@@ -248,6 +266,7 @@ fn layers(checkpoint: &Checkpoint) -> impl Iterator<Item = Layer> + '_ {
             },
             spine_bytes: checkpoint.catalog.spine(id).record().len(),
             experts,
+            experts_here: gathered.map(|gathered| gathered.in_layer(id.index())),
             expert_bytes: ids.map(|e| checkpoint.catalog.expert(id, e).record.len()).sum(),
         }
     })

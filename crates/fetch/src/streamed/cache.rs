@@ -1,0 +1,367 @@
+//! The experts of a folder that came when they were needed, as a cache: what room they take, and how room is
+//! made for others.
+//!
+//! **Promise.** A process that was given a limit never begins to fetch what would make the cache, with what other
+//! processes brought and are bringing, larger than that; it takes the coldest experts away first. Nobody,
+//! with a limit or without, ever takes the hole that is left for an expert.
+//!
+//! Counted are blocks of the file system, each record and each shard with one more for the file system's own account of it. What
+//! setup put here, the first expert of each layer included, is not counted and never goes.
+//!
+//! Who may fetch a record is whoever has its [claim](Claim). Where there is a limit, one process at a time is
+//! at this, by a lock of `.deltafin/room`:
+//!
+//! ```text
+//! claim what is to come ─► count ─► too much? take away the coldest:
+//!     claim it ─► its line is taken back in the map ─► map synced ─► hole ─► claim ends
+//! ```
+//!
+//! *Whoever reads* looks into the map before and after. A hole is made after the line is taken back: so
+//! where the map still says, after the read, that the record is here, and that it was never gone in between
+//! ([`Known::turns`](crate::map::Known::turns)), no hole was there to be read. A read that finds it otherwise is not
+//! used, and the record is brought again. It then keeps its claim until it is read, and what is claimed is not
+//! taken away: so each read succeeds, however small the limits of others.
+//!
+//! *Whoever is killed* leaves the file of its claim. The record is either noted, and here; or not noted, and
+//! what its place has is of no use: the next process that counts makes a hole of it. A map that lost its last
+//! lines with the power lost lines of records that came, for those of records that went are synced.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use deltafin_store::Heat;
+use deltafin_store::drive::Traffic;
+use deltafin_store::hole::make_hole;
+
+use super::claim::Claim;
+use super::shelf::Shelf;
+use crate::cut::Owner;
+use crate::{FetchError, folder};
+
+/// What a file system may need for its own account of a record, beside the record, and of a file with holes.
+const ACCOUNT_BYTES: u64 = 4096;
+
+/// A piece of a shelf, by its number.
+pub(super) type Place = (Arc<Shelf>, usize);
+
+/// The experts of a folder.
+pub(super) struct Cache {
+    dir: PathBuf,
+    claims: PathBuf,
+    shelves: Vec<Arc<Shelf>>,
+    limit: Option<u64>,
+    clock: AtomicU64,
+    heat: OnceLock<Weak<dyn Heat>>,
+    evicted: Mutex<Traffic>,
+}
+
+/// An expert that could go, and why it is the one.
+struct Candidate {
+    heat: f32,
+    used: u64,
+    shelf: Arc<Shelf>,
+    numbers: Vec<usize>,
+}
+
+impl Cache {
+    /// That of a folder. A limit is in bytes.
+    pub(super) fn open(
+        dir: &Path,
+        shelves: Vec<Arc<Shelf>>,
+        limit: Option<u64>,
+    ) -> Result<Cache, FetchError> {
+        let cache = Cache {
+            dir: dir.to_owned(),
+            claims: folder::claims(dir),
+            shelves,
+            limit,
+            clock: AtomicU64::new(1),
+            heat: OnceLock::new(),
+            evicted: Mutex::default(),
+        };
+        if limit.is_some() {
+            probe(dir)?;
+            let turn = cache.turn();
+            let _turn = turn.map_err(|reason| FetchError::Lock { path: dir.to_owned(), reason })?;
+            cache.sweep().map_err(|error| FetchError::cache(dir, error))?;
+        }
+        Ok(cache)
+    }
+
+    /// Refuses a limit that does not hold the experts of one token in one layer, of which there are `top_k`.
+    pub(super) fn check(&self, top_k: usize) -> Result<(), FetchError> {
+        let Some(limit) = self.limit else { return Ok(()) };
+        let experts = self.shelves.iter().flat_map(experts);
+        let largest = experts.map(|(shelf, numbers)| charges(&shelf, &numbers)).max();
+        let least = self.accounts() + largest.unwrap_or(0) * top_k as u64;
+        match limit < least {
+            true => Err(FetchError::Limit { path: self.dir.clone(), limit, least }),
+            false => Ok(()),
+        }
+    }
+
+    /// Bytes that a file system may need for its own account of the shards, once they have many holes.
+    fn accounts(&self) -> u64 {
+        self.shelves.len() as u64 * ACCOUNT_BYTES
+    }
+
+    pub(super) fn shelves(&self) -> &[Arc<Shelf>] {
+        &self.shelves
+    }
+
+    /// A number that is larger each time.
+    pub(super) fn time(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Who knows which experts are used most. The first one that is named is asked.
+    pub(super) fn go_by(&self, heat: Weak<dyn Heat>) {
+        let _ = self.heat.set(heat);
+    }
+
+    /// What this process took away.
+    pub(super) fn evicted(&self) -> Traffic {
+        *self.evicted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right to fetch all of these, and room for them; nothing while another process has one of them
+    /// in hand, or all that could go is being read.
+    pub(super) fn admit(&self, wanted: &[Place]) -> io::Result<Option<Vec<Claim>>> {
+        let Some(limit) = self.limit else { return self.claim_all(wanted) };
+        let _turn = self.turn()?;
+        let Some(claims) = self.claim_all(wanted)? else { return Ok(None) };
+        let over = self.count()?.saturating_sub(limit);
+        Ok(self.evict(over)?.then_some(claims))
+    }
+
+    /// Ends a claim under which nothing whole came; what came takes no room, where that can be helped.
+    pub(super) fn let_go(&self, shelf: &Shelf, number: usize, claim: Claim) {
+        // Without locks another process may be bringing it.
+        if claim.keeps_others_out() {
+            // A failure costs room alone: whoever opens the folder next with a limit counts it.
+            let _ = self.free(shelf, vec![(number, claim)]);
+        }
+    }
+
+    /// One process at a time, and one of its threads, until it is dropped.
+    fn turn(&self) -> io::Result<File> {
+        let path = folder::room(&self.dir);
+        let turn = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        turn.lock()?;
+        Ok(turn)
+    }
+
+    fn claim_path(&self, shelf: &Shelf, number: usize) -> PathBuf {
+        self.claims.join(format!("{}.{}", shelf.name(), shelf.piece(number).offset))
+    }
+
+    fn claim(&self, shelf: &Shelf, number: usize) -> io::Result<Option<Claim>> {
+        let claim = Claim::take(&self.claim_path(shelf, number));
+        match self.limit {
+            // Where there are no locks, two processes may fetch it both: that costs time alone.
+            None => Ok(claim.unwrap_or(Some(Claim::none()))),
+            Some(_) => claim,
+        }
+    }
+
+    fn claim_all(&self, wanted: &[Place]) -> io::Result<Option<Vec<Claim>>> {
+        wanted.iter().map(|(shelf, number)| self.claim(shelf, *number)).collect()
+    }
+
+    /// Bytes that count against the limit, those on their way included. What killed processes left goes.
+    fn count(&self) -> io::Result<u64> {
+        // First what is coming: what is noted in between is then counted once, and not never.
+        let coming = self.coming()?;
+        self.look()?;
+        let mut bytes = self.accounts();
+        for (shelf, numbers) in self.shelves.iter().flat_map(experts) {
+            bytes += charges(&shelf, &numbers.filtered(|number| shelf.is_here(number)));
+        }
+        for (shelf, number) in &coming {
+            match self.claim(shelf, *number)? {
+                Some(claim) => self.free(shelf, vec![(*number, claim)])?,
+                None if shelf.is_here(*number) => {}
+                None => bytes += charge(shelf, *number),
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn look(&self) -> io::Result<()> {
+        self.shelves.iter().try_for_each(|shelf| shelf.look())
+    }
+
+    /// The experts' pieces that somebody has claimed, or had when it was ended.
+    fn coming(&self) -> io::Result<Vec<Place>> {
+        let mut coming = Vec::new();
+        for entry in fs::read_dir(&self.claims)? {
+            let name = entry?.file_name();
+            coming.extend(name.to_str().and_then(|name| self.place(name)));
+        }
+        Ok(coming)
+    }
+
+    /// What the name of a claim's file is of.
+    fn place(&self, name: &str) -> Option<Place> {
+        let (name, offset) = name.rsplit_once('.')?;
+        let offset = offset.parse().ok()?;
+        let shelf = self.shelves.iter().find(|shelf| shelf.name() == name)?;
+        let number = shelf.pieces().binary_search_by_key(&offset, |piece| piece.offset).ok()?;
+        shelf.may_go(number).then(|| (Arc::clone(shelf), number))
+    }
+
+    /// Makes holes of bytes that are neither noted nor coming, of whoever could not do that himself.
+    fn sweep(&self) -> io::Result<()> {
+        self.look()?;
+        for shelf in &self.shelves {
+            for number in shelf.strays()? {
+                if let Some(claim) = self.claim(shelf, number)? {
+                    self.free(shelf, vec![(number, claim)])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the coldest experts away until so many bytes are free; says whether they are.
+    fn evict(&self, over: u64) -> io::Result<bool> {
+        let (mut left, mut candidates) = (over, None);
+        while left > 0 {
+            let candidates = candidates.get_or_insert_with(|| self.candidates());
+            let colder = |a: &(usize, &Candidate), b: &(usize, &Candidate)| {
+                a.1.heat.total_cmp(&b.1.heat).then(a.1.used.cmp(&b.1.used))
+            };
+            let coldest = candidates.iter().enumerate().min_by(colder).map(|(at, _)| at);
+            let Some(at) = coldest else { return Ok(false) };
+            let Candidate { shelf, numbers, .. } = candidates.swap_remove(at);
+            left = left.saturating_sub(self.take_away(&shelf, &numbers)?);
+        }
+        Ok(true)
+    }
+
+    /// Every expert that is here and that this process does not read.
+    fn candidates(&self) -> Vec<Candidate> {
+        let heat = self.heat.get().and_then(Weak::upgrade).map(|heat| heat.heat());
+        let heat_of = |owner: Owner| match (owner, &heat) {
+            (Owner::Expert(layer, expert), Some((counts, per_layer))) => {
+                let at = layer as usize * per_layer + expert as usize;
+                counts.get(at).copied().unwrap_or(0.0)
+            }
+            _ => 0.0,
+        };
+        let candidate = |(shelf, numbers): (Arc<Shelf>, Vec<usize>)| {
+            let numbers = numbers.filtered(|number| shelf.is_here(number));
+            let used = numbers.iter().map(|number| shelf.used(*number)).max()?;
+            let is_read = numbers.iter().any(|number| shelf.is_read(*number));
+            let heat = heat_of(shelf.piece(numbers[0]).owner);
+            (!is_read).then_some(Candidate { heat, used, shelf, numbers })
+        };
+        self.shelves.iter().flat_map(experts).filter_map(candidate).collect()
+    }
+
+    /// Takes pieces of an expert away; gives how many bytes that are, none where somebody has one in hand.
+    fn take_away(&self, shelf: &Arc<Shelf>, numbers: &[usize]) -> io::Result<u64> {
+        let mut claimed = Vec::new();
+        for number in numbers {
+            let Some(claim) = self.claim(shelf, *number)? else { return Ok(0) };
+            claimed.push((*number, claim));
+        }
+        if numbers.iter().any(|number| shelf.is_read(*number)) {
+            return Ok(0);
+        }
+        shelf.withdraw(numbers)?;
+        self.free(shelf, claimed)?;
+        let mut evicted = self.evicted.lock().unwrap_or_else(PoisonError::into_inner);
+        evicted.reads += 1;
+        evicted.bytes += numbers.iter().map(|number| shelf.piece(*number).bytes).sum::<u64>();
+        Ok(charges(shelf, numbers))
+    }
+
+    /// Makes holes of claimed pieces, if they are not noted.
+    fn free(&self, shelf: &Shelf, mut claimed: Vec<(usize, Claim)>) -> io::Result<()> {
+        shelf.look()?;
+        let numbers: Vec<usize> = claimed.iter().map(|(number, _)| *number).collect();
+        for number in numbers.filtered(|number| !shelf.is_here(number)) {
+            // A block that is shared goes when nobody has, or fetches, what else is in it.
+            shelf.free(number, |other| {
+                if !shelf.may_go(other) {
+                    return Ok(false);
+                }
+                if claimed.iter().all(|(number, _)| *number != other) {
+                    let Some(claim) = self.claim(shelf, other)? else { return Ok(false) };
+                    claimed.push((other, claim));
+                    shelf.look()?;
+                }
+                Ok(!shelf.is_here(other))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The experts of a shelf that may go, each with the numbers of its pieces.
+fn experts(shelf: &Arc<Shelf>) -> impl Iterator<Item = (Arc<Shelf>, Vec<usize>)> + '_ {
+    let mut first = 0;
+    let runs = shelf.pieces().chunk_by(|a, b| a.owner == b.owner).map(move |run| {
+        let numbers: Vec<usize> = (first..first + run.len()).collect();
+        first += run.len();
+        numbers
+    });
+    runs.filter(|numbers| shelf.may_go(numbers[0])).map(|numbers| (Arc::clone(shelf), numbers))
+}
+
+/// Numbers without some.
+trait Filtered {
+    fn filtered(&self, keeps: impl Fn(usize) -> bool) -> Vec<usize>;
+}
+
+impl Filtered for Vec<usize> {
+    fn filtered(&self, keeps: impl Fn(usize) -> bool) -> Vec<usize> {
+        self.iter().copied().filter(|number| keeps(*number)).collect()
+    }
+}
+
+/// Bytes that a piece counts for, here or on its way.
+fn charge(shelf: &Shelf, number: usize) -> u64 {
+    let piece = shelf.piece(number);
+    let blocks = shelf.blocks(piece.offset..piece.end());
+    blocks.end - blocks.start + ACCOUNT_BYTES
+}
+
+fn charges(shelf: &Shelf, numbers: &[usize]) -> u64 {
+    numbers.iter().map(|number| charge(shelf, *number)).sum()
+}
+
+/// Tries in earnest whether room can be given back here: what a file system says and what it does are two things.
+fn probe(dir: &Path) -> Result<(), FetchError> {
+    const BYTES: u64 = 1 << 20;
+    let path = folder::scratch(dir);
+    let tried = || -> io::Result<bool> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).open(&path)?;
+        file.write_all_at(&vec![1; BYTES as usize], 0)?;
+        make_hole(&file, 0..BYTES / 2)?;
+        let mut byte = [1];
+        file.read_exact_at(&mut byte, 0)?;
+        Ok(byte == [0])
+    };
+    let tried = tried();
+    let _ = fs::remove_file(&path);
+    match tried {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let reason = io::Error::other("what was given back is still there");
+            Err(FetchError::NoHoles { path: dir.to_owned(), reason })
+        }
+        Err(error) => match FetchError::disk(&path, error) {
+            FetchError::Disk { reason, .. } => {
+                Err(FetchError::NoHoles { path: dir.to_owned(), reason })
+            }
+            other => Err(other),
+        },
+    }
+}
