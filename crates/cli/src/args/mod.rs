@@ -47,7 +47,7 @@ pub(crate) use network::{Network, default_cache_limit};
 pub(crate) use plan::{Drive, Plan, Subject};
 pub(crate) use run::{Prompt, Run, Watched};
 pub(crate) use serve::{Serve, key};
-pub(crate) use setup::Setup;
+pub(crate) use setup::{DrafterChoice, Setup};
 pub(crate) use snapshots::SnapshotDisk;
 pub(crate) use synth::Synth;
 pub(crate) use tokenize::{Channel, Input, Tokenize, Vocabulary, What};

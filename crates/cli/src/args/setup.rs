@@ -67,6 +67,15 @@ pub(crate) struct SetupArgs {
     #[arg(long)]
     keep_bf16: bool,
 
+    /// Where to get the drafter from, a small model that guesses what the large one will say: written as for
+    /// --source [default: the one published for Kimi K3, or SOURCE/drafter]
+    #[arg(long, value_name = "SOURCE")]
+    drafter: Option<String>,
+
+    /// Get no drafter
+    #[arg(long, conflicts_with = "drafter")]
+    no_drafter: bool,
+
     /// Say what would be fetched, and how large it is; fetch nothing
     #[arg(long)]
     dry_run: bool,
@@ -103,6 +112,17 @@ enum SpineArg {
     Int8,
 }
 
+/// Which drafter comes with a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DrafterChoice {
+    /// The one that belongs to the source, if one is known.
+    Usual,
+    /// This one.
+    Named(Source),
+    /// None.
+    None,
+}
+
 /// A checkpoint to get.
 #[derive(Debug)]
 pub(crate) struct Setup {
@@ -114,6 +134,8 @@ pub(crate) struct Setup {
     pub(crate) wanted: Wanted,
     /// How what every token uses is to lie.
     pub(crate) spine: Spine,
+    /// Which drafter comes with it.
+    pub(crate) drafter: DrafterChoice,
     /// Whether only to say what would be done.
     pub(crate) is_dry_run: bool,
     /// Requests on their way at once.
@@ -151,9 +173,18 @@ impl SetupArgs {
             (SpineArg::Auto, false) => Spine::AsBegun,
             (SpineArg::Bf16, false) => Spine::Released,
         };
+        let drafter = match (self.no_drafter, self.drafter) {
+            (true, _) => DrafterChoice::None,
+            (false, Some(typed)) => {
+                let source = typed.parse();
+                DrafterChoice::Named(source.map_err(|error: FetchError| Usage(error.to_string()))?)
+            }
+            (false, None) => DrafterChoice::Usual,
+        };
         Ok(Setup {
             dir,
             spine,
+            drafter,
             source: source.map_err(|error: FetchError| Usage(error.to_string()))?,
             wanted: match (self.full, self.stream, self.layers) {
                 (true, _, _) => Wanted::All,

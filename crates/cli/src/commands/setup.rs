@@ -1,5 +1,6 @@
 //! `setup`: from a source to a model that runs.
 
+mod drafter;
 mod progress;
 mod spine;
 
@@ -25,6 +26,7 @@ use crate::stats::{bytes, seconds};
 use crate::streamed;
 use crate::terminal::{self, one_line};
 use crate::user_folder::user_folder;
+use drafter::Drafter;
 use progress::Progress;
 
 /// Does it.
@@ -33,6 +35,11 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
     if let Some(dir) = here_already(asked)? {
         return adopt(asked, &dir, interrupts.begin());
     }
+    fetch_all(asked, &interrupts)
+}
+
+/// Gets a checkpoint and its drafter from a source.
+fn fetch_all(asked: &Setup, interrupts: &Interrupts) -> Result<(), Failure> {
     let source = logins::with_login(source(asked));
     let dir = asked.dir.clone().map_or_else(|| usual_folder(&source), Ok)?;
     let stop = interrupts.begin();
@@ -50,23 +57,40 @@ pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
     if !asked.json {
         terminal::say(&format!("asking {source} what there is"));
     }
+    let drafter = Drafter::of(asked, &source, &dir);
+    let beside = drafter.as_ref().map(|drafter| drafter.outlook(&order, progress.clone(), stop));
+    let beside = beside.transpose().map_err(told)?.flatten();
     if asked.is_dry_run {
         let outlook = fetch::list(&order, progress.clone(), stop);
         progress.end();
-        return report_outlook(asked, &dir, &outlook.map_err(told_of_outlook)?);
+        return report_outlook(asked, &dir, &outlook.map_err(told_of_outlook)?, beside.as_ref());
     }
     let installed = fetch::install(&order, progress.clone(), stop);
     progress.end();
     let kept = keep(asked, &source, &dir);
     let installed = installed.map_err(told)?;
     kept?;
-    interrupts.end();
     if let Wanted::Layers(_) = installed.extent {
+        interrupts.end();
         return report_partial(asked, &dir, &installed);
     }
+    let drafter = drafter.filter(|drafter| beside.is_some() || drafter.is_local());
+    let drafted = drafter.map(|drafter| {
+        let progress = Arc::new(Progress::new(asked.json));
+        let got = drafter.install(&order, progress.clone(), stop);
+        progress.end();
+        got
+    });
+    interrupts.end();
     let checkpoint = streamed::open_dir(&dir, &Network::unused())?;
     let took = began.elapsed().as_secs_f64();
-    report(asked, &checkpoint, &remembered(&dir)?, &words(&installed, took), installed.received)
+    report(asked, &checkpoint, &remembered(&dir)?, &words(&installed, took), installed.received)?;
+    // The model runs without it, so it is remembered whatever becomes of this.
+    drafted.unwrap_or(Ok(Ok(()))).map_err(told)?
+}
+
+fn missing(outlook: &Outlook) -> u64 {
+    outlook.files.iter().map(|prospect| prospect.missing).sum()
 }
 
 /// The source that was given, or the one that the folder came from.
@@ -157,7 +181,8 @@ fn adopt(asked: &Setup, dir: &Path, stop: &AtomicBool) -> Result<(), Failure> {
         ));
     }
     let checkpoint = spine::beside(asked.spine, checkpoint, stop)?;
-    report(asked, &checkpoint, &remembered(dir)?, "here already, used where it is", 0)
+    report(asked, &checkpoint, &remembered(dir)?, "here already, used where it is", 0)?;
+    drafter::beside(asked, dir, stop)
 }
 
 /// The folder that was remembered, or one named after the checkpoint.
@@ -239,8 +264,13 @@ fn report_partial(asked: &Setup, dir: &Path, installed: &Installed) -> Result<()
     Ok(())
 }
 
-fn report_outlook(asked: &Setup, dir: &Path, outlook: &Outlook) -> Result<(), Failure> {
-    let missing: u64 = outlook.files.iter().map(|prospect| prospect.missing).sum();
+fn report_outlook(
+    asked: &Setup,
+    dir: &Path,
+    outlook: &Outlook,
+    drafter: Option<&Outlook>,
+) -> Result<(), Failure> {
+    let missing = missing(outlook);
     let total: u64 = outlook.files.iter().map(|prospect| prospect.file.bytes).sum();
     if asked.json {
         let file = |p: &Prospect| json!({"name": p.file.name, "bytes": p.file.bytes, "here": p.here, "missing": p.missing, "proof": p.file.proof.to_string()});
@@ -248,7 +278,7 @@ fn report_outlook(asked: &Setup, dir: &Path, outlook: &Outlook) -> Result<(), Fa
         let source = &outlook.source;
         return terminal::print_line(&event(
             "outlook",
-            json!({"source": source, "path": dir.display().to_string(), "bytes": total, "missing": missing, "streams": outlook.extent == Wanted::Spine, "spine": spine::json(outlook.packed), "files": files}),
+            json!({"source": source, "path": dir.display().to_string(), "bytes": total, "missing": missing, "streams": outlook.extent == Wanted::Spine, "spine": spine::json(outlook.packed), "drafter": drafter::json(drafter), "files": files}),
         ));
     }
     for Prospect { file, missing, .. } in &outlook.files {
@@ -264,6 +294,9 @@ fn report_outlook(asked: &Setup, dir: &Path, outlook: &Outlook) -> Result<(), Fa
     }
     if let Some(forecast) = &outlook.packed {
         terminal::print_line(&spine::words(forecast))?;
+    }
+    if let Some(drafter) = drafter {
+        terminal::print_line(&drafter::words(drafter))?;
     }
     let (files, missing, total) = (outlook.files.len(), bytes(missing), bytes(total));
     terminal::print_line(&format!(

@@ -4,6 +4,7 @@ mod bench;
 mod chat;
 mod convert;
 mod doctor;
+mod drafter;
 mod eval;
 mod gc;
 mod help;

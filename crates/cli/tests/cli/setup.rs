@@ -21,7 +21,10 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new(missteps: Missteps) -> Place {
-        let hub = Hub::serve_dir(Path::new(&fixture("k3-micro")), missteps);
+        Place::of(Hub::serve_dir(Path::new(&fixture("k3-micro")), missteps))
+    }
+
+    pub(crate) fn of(hub: Hub) -> Place {
         Place { hub, home: tempfile::tempdir().expect("a folder") }
     }
 
@@ -356,7 +359,7 @@ fn an_interrupted_dry_run_has_kept_nothing() {
     let silent = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let endpoint = format!("http://{}", silent.local_addr().expect("an address"));
     let source = format!("hf:{REPOSITORY}");
-    let args = ["setup", "--dry-run", "--source", &source, "--endpoint", &endpoint];
+    let args = ["setup", "--dry-run", "--no-drafter", "--source", &source, "--endpoint", &endpoint];
     let mut child = spawn(&mut place.command(&args));
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     assert!(lines.any(|line| line.expect("text").contains("asking")));

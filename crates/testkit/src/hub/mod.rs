@@ -26,6 +26,10 @@ use wire::{Answer, Request, hold};
 const LARGE_BYTES: usize = 1 << 16;
 /// The repository it has.
 pub const REPOSITORY: &str = "deltafin/mini";
+/// The repository of a drafter, where one is served; at the mirror it is a folder of the checkpoint's.
+pub const DRAFTER: &str = "deltafin/mini-drafter";
+/// Begins the names of its files.
+const DRAFTER_FOLDER: &str = "drafter/";
 /// The revision that `main` is.
 pub const REVISION: &str = "5eed0000000000000000000000000000000000aa";
 
@@ -114,6 +118,13 @@ impl Hub {
         Hub::serve(checkpoint_files(dir), missteps)
     }
 
+    /// As [`Hub::serve_dir`], with a drafter.
+    pub fn serve_with_drafter(dir: &Path, missteps: Missteps) -> Hub {
+        let drafter = drafter_files().into_iter();
+        let drafter = drafter.map(|(name, bytes)| (format!("{DRAFTER_FOLDER}{name}"), bytes));
+        Hub::serve(checkpoint_files(dir).into_iter().chain(drafter).collect(), missteps)
+    }
+
     /// What `HF_ENDPOINT` is to be.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.hub)
@@ -171,9 +182,10 @@ impl Hub {
         locked(&self.state.announced).insert(name.to_owned(), bytes);
     }
 
-    /// Bytes of all files.
+    /// Bytes of all files, without those of a drafter.
     pub fn bytes(&self) -> u64 {
-        self.state.files.values().map(|file| file.bytes.len() as u64).sum()
+        let names = self.state.names.iter().filter(|name| !name.starts_with(DRAFTER_FOLDER));
+        names.map(|name| self.state.files[name].bytes.len() as u64).sum()
     }
 }
 
@@ -195,6 +207,24 @@ pub fn checkpoint_files(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let read = |name: String| (name.clone(), fs::read(dir.join(name)).unwrap());
     names.into_iter().map(read).collect()
 }
+
+/// The files of a drafter: a configuration of the published form, and weights that are none.
+pub fn drafter_files() -> Vec<(String, Vec<u8>)> {
+    const ROWS: usize = 40_000;
+    let config = json!({"architectures": ["K3DSparkModel"], "model_type": "k3_dspark"});
+    let end = 2 * ROWS;
+    let tensor = json!({"dtype": "BF16", "shape": [ROWS], "data_offsets": [0, end]});
+    let mut header = json!({"context_norm.weight": tensor}).to_string();
+    header.push_str(&" ".repeat(header.len().next_multiple_of(8) - header.len()));
+    let mut weights = (header.len() as u64).to_le_bytes().to_vec();
+    weights.extend_from_slice(header.as_bytes());
+    weights.extend((0..end).map(|at| (at * 7 % 251) as u8));
+    let config = config.to_string().into_bytes();
+    vec![("config.json".to_owned(), config), ("model.safetensors".to_owned(), weights)]
+}
+
+/// The repositories that there are, and what begins the names of their files.
+const REPOSITORIES: [(&str, &str); 2] = [(REPOSITORY, ""), (DRAFTER, DRAFTER_FOLDER)];
 
 impl File {
     fn new(bytes: Vec<u8>) -> File {
@@ -269,15 +299,20 @@ impl State {
             return self.plain(request, to, Answer::new(401, b"a token is needed"));
         }
         let path = request.path.trim_start_matches('/');
-        let api = format!("api/models/{REPOSITORY}/");
-        if let Some(rest) = path.strip_prefix(&api) {
-            return self.api(rest, request, to);
+        for (repository, folder) in REPOSITORIES {
+            let api = format!("api/models/{repository}/");
+            if let Some(rest) = path.strip_prefix(&api) {
+                return self.api(repository, folder, rest, request, to);
+            }
         }
         if let Some(name) = path.strip_prefix("mirror/") {
             return self.file(name, request, to, None);
         }
-        let resolve = format!("{REPOSITORY}/resolve/{REVISION}/");
-        match path.strip_prefix(&resolve).and_then(|name| Some((name, self.files.get(name)?))) {
+        let named = REPOSITORIES.iter().find_map(|(repository, folder)| {
+            let name = path.strip_prefix(&format!("{repository}/resolve/{REVISION}/"))?;
+            Some(format!("{folder}{name}"))
+        });
+        match named.as_ref().and_then(|name| Some((name, self.files.get(name)?))) {
             Some((name, file)) if file.is_large() => self.link(name, file, request, to),
             Some((name, _)) => self.file(name, request, to, Some(REVISION)),
             None => self.plain(request, to, Answer::new(404, b"Entry not found")),
@@ -289,16 +324,31 @@ impl State {
         Ok(Next::Go)
     }
 
-    fn api(&self, rest: &str, request: &Request, to: &mut TcpStream) -> io::Result<Next> {
-        let known = ["main", REVISION];
+    /// The names of a repository's files, without what they begin with here.
+    fn names(&self, folder: &str) -> Vec<&str> {
+        let is_in = |name: &&str| !folder.is_empty() || !name.starts_with(DRAFTER_FOLDER);
+        let names = self.names.iter().filter_map(|name| name.strip_prefix(folder));
+        names.filter(is_in).collect()
+    }
+
+    fn api(
+        &self,
+        repository: &str,
+        folder: &str,
+        rest: &str,
+        request: &Request,
+        to: &mut TcpStream,
+    ) -> io::Result<Next> {
+        let names = self.names(folder);
+        let known = if names.is_empty() { ["", ""] } else { ["main", REVISION] };
         let body = match rest.split_once('/') {
             Some(("revision", revision)) if known.contains(&revision) => {
-                let siblings = self.names.iter().map(|name| json!({"rfilename": name}));
+                let siblings = names.iter().map(|name| json!({"rfilename": name}));
                 let siblings: Vec<_> = siblings.collect();
-                json!({"id": REPOSITORY, "sha": REVISION, "siblings": siblings})
+                json!({"id": repository, "sha": REVISION, "siblings": siblings})
             }
             Some(("tree", revision)) if known.contains(&revision) => {
-                return self.tree(request, to);
+                return self.tree(folder, &names, request, to);
             }
             _ => return self.plain(request, to, Answer::new(404, b"Repository not found")),
         };
@@ -306,19 +356,27 @@ impl State {
     }
 
     /// The tree, a few entries at a time, with a link to the next ones.
-    fn tree(&self, request: &Request, to: &mut TcpStream) -> io::Result<Next> {
+    fn tree(
+        &self,
+        folder: &str,
+        all: &[&str],
+        request: &Request,
+        to: &mut TcpStream,
+    ) -> io::Result<Next> {
         const PAGE: usize = 7;
         let from = request.asked("cursor").and_then(|at| at.parse().ok()).unwrap_or(0);
-        let names = self.names.iter().skip(from).take(PAGE);
+        let names = all.iter().skip(from).take(PAGE);
         let announced = locked(&self.announced).clone();
-        let size = |name: &String| {
-            announced.get(name).copied().unwrap_or(self.files[name].bytes.len() as u64)
+        let entry = |name: &&str| {
+            let file = &self.files[&format!("{folder}{name}")];
+            let size = announced.get(*name).copied().unwrap_or(file.bytes.len() as u64);
+            file.entry(name, size)
         };
-        let entries: Vec<_> = names.map(|name| self.files[name].entry(name, size(name))).collect();
+        let entries: Vec<_> = names.map(entry).collect();
         let body = json!(entries).to_string();
         let answer = Answer::new(200, body.as_bytes());
         let next = from + PAGE;
-        if next >= self.names.len() {
+        if next >= all.len() {
             return self.plain(request, to, answer);
         }
         let host = request.header("host").unwrap_or_default();

@@ -1,0 +1,107 @@
+//! The drafter that `setup` gets beside a model.
+
+use std::fs;
+use std::path::Path;
+
+use deltafin_testkit::hub::{DRAFTER, Hub, Missteps, drafter_files};
+
+use crate::program::fixture;
+use crate::setup::{Place, text};
+
+fn place() -> Place {
+    Place::of(Hub::serve_with_drafter(Path::new(&fixture("k3-micro")), Missteps::none()))
+}
+
+#[track_caller]
+fn assert_drafter(dir: &Path) {
+    for (name, bytes) in drafter_files() {
+        assert!(fs::read(dir.join(&name)).expect("read") == bytes, "{name}");
+    }
+}
+
+fn served(place: &Place) -> u64 {
+    let ranges = place.hub.served().ranges;
+    let of = ranges.iter().filter(|(name, _)| name.starts_with("drafter/"));
+    of.flat_map(|(_, ranges)| ranges).map(|range| range.1).sum()
+}
+
+#[test]
+fn a_drafter_that_is_named_comes_once_and_proven_into_a_folder_of_its_own() {
+    let place = place();
+    let (dir, source) = (place.at("here"), format!("hf:{DRAFTER}"));
+    let args = ["--model", text(&dir), "--drafter", &source];
+    let plan = place.setup(&[&args[..], &["--dry-run", "--json"]].concat()).json();
+    let all: u64 = drafter_files().iter().map(|file| file.1.len() as u64).sum();
+    assert_eq!(plan["drafter"]["missing"], all);
+    assert_eq!(served(&place), 0);
+    place.setup(&args).ok();
+    assert_drafter(&dir.join("drafter"));
+    assert!(dir.join("drafter/.deltafin/install.json").exists());
+    assert_eq!(served(&place), all);
+    // Again, and without its name: it is looked after, and nothing comes.
+    for more in [&args[..], &args[..2]] {
+        place.setup(more).ok();
+        assert_eq!(served(&place), all);
+    }
+}
+
+#[test]
+fn a_mirror_has_its_drafter_in_a_folder_and_none_is_no_fault() {
+    let (place, bare) = (place(), Place::new(Missteps::none()));
+    let dir = place.at("mirrored");
+    place.run(&["setup", "--source", &place.hub.mirror(), "--model", text(&dir)]).ok();
+    assert_drafter(&dir.join("drafter"));
+    let dir = bare.at("mirrored");
+    let ran = bare.run(&["setup", "--source", &bare.hub.mirror(), "--model", text(&dir)]);
+    let said = ran.err.lines().filter(|line| line.contains("no drafter")).count();
+    assert_eq!((ran.code, said), (Some(0), 1), "{ran:?}");
+    assert!(!dir.join("drafter").exists());
+    let quiet = ["setup", "--source", &bare.hub.mirror(), "--model", text(&dir), "--no-drafter"];
+    assert!(!bare.run(&quiet).err.contains("drafter"));
+    // A hub says nothing of which drafter is a model's.
+    let ran = bare.setup(&["--model", text(&bare.at("hub"))]);
+    assert!(ran.err.contains("no drafter is known for") && ran.code == Some(0), "{ran:?}");
+}
+
+#[test]
+fn a_drafter_that_was_asked_for_and_is_not_to_be_had_is_a_fault() {
+    let place = Place::new(Missteps::none());
+    let source = format!("hf:{DRAFTER}");
+    let dir = place.at("here");
+    let refused = place.setup(&["--model", text(&dir), "--drafter", &source]);
+    let line = refused.err.lines().last().unwrap_or_default();
+    assert!(refused.code == Some(1) && line.contains(DRAFTER), "{refused:?}");
+    // A model is no drafter.
+    let model = fixture("k3-micro");
+    let refused = place.setup(&["--model", text(&dir), "--drafter", &model]);
+    let line = refused.err.lines().last().unwrap_or_default();
+    assert!(refused.code == Some(1) && line.contains("no drafter: "), "{refused:?}");
+    assert!(dir.join(".deltafin/install.json").exists(), "the model is here all the same");
+}
+
+#[test]
+fn a_drafter_on_this_machine_is_used_where_it_is() {
+    let place = Place::new(Missteps::none());
+    let own = place.at("drafts");
+    fs::create_dir(&own).expect("made");
+    for (name, bytes) in drafter_files() {
+        fs::write(own.join(name), bytes).expect("written");
+    }
+    let dir = place.at("here");
+    for _ in 0..2 {
+        place.setup(&["--model", text(&dir), "--drafter", text(&own)]).ok();
+        assert_eq!(fs::read_link(dir.join("drafter")).expect("a link"), own);
+    }
+    // And beside a checkpoint that is here already.
+    let copy = place.at("copy");
+    fs::create_dir(&copy).expect("made");
+    for (name, bytes) in deltafin_testkit::hub::checkpoint_files(Path::new(&fixture("k3-micro"))) {
+        fs::write(copy.join(name), bytes).expect("written");
+    }
+    let args = ["setup", "--source", text(&copy), "--drafter", text(&own)];
+    place.run(&args).ok();
+    assert_drafter(&copy.join("drafter"));
+    let ran = place.run(&["setup", "--source", text(&copy)]);
+    assert!(ran.err.contains("used where it is") && ran.code == Some(0), "{ran:?}");
+    assert_eq!(place.run(&["run", "--prompt-ids", "1,2", "--ids", "--max-new", "1"]).code, Some(0));
+}
