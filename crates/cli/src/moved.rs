@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use deltafin_engine::{Counters, Engine, Use};
+use deltafin_store::Asked;
 use deltafin_store::drive::Traffic;
 use serde::Serialize;
 
@@ -28,6 +29,24 @@ struct Fetched {
     /// Experts that made room for these on the drive.
     evicted: u64,
     evicted_bytes: u64,
+    /// Requests that were sent, and how often nothing came of one.
+    requests: u64,
+    waits: u64,
+}
+
+impl Fetched {
+    fn words(&self) -> String {
+        let Fetched { experts, bytes: fetched, evicted, evicted_bytes, requests, waits } = self;
+        let fetched = bytes(*fetched);
+        let mut words = format!(
+            "\nnetwork      {experts} experts fetched, {fetched}; {requests} requests, {waits} in vain"
+        );
+        if *evicted > 0 {
+            let room = bytes(*evicted_bytes);
+            let _ = write!(words, "; {evicted} others made room, {room}");
+        }
+        words
+    }
 }
 
 /// How memory was divided.
@@ -92,7 +111,8 @@ impl Moved {
         let is_distant = engine.weights().is_distant();
         let Traffic { reads: experts, bytes } = report.brought;
         let Traffic { reads: evicted, bytes: evicted_bytes } = report.evicted;
-        let fetched = Fetched { experts, bytes, evicted, evicted_bytes };
+        let Asked { requests, waits } = report.asked;
+        let fetched = Fetched { experts, bytes, evicted, evicted_bytes, requests, waits };
         let drives = report.drives.into_iter();
         Moved {
             plan: Memory {
@@ -129,13 +149,8 @@ impl Moved {
                 let _ = write!(words, "\n{label:<12} {}", phase.words());
             }
         }
-        if let Some(Fetched { experts, bytes: fetched, evicted, evicted_bytes }) = &self.fetched {
-            let fetched = bytes(*fetched);
-            let _ = write!(words, "\nnetwork      {experts} experts fetched, {fetched}");
-            if *evicted > 0 {
-                let room = bytes(*evicted_bytes);
-                let _ = write!(words, "; {evicted} others made room, {room}");
-            }
+        if let Some(fetched) = &self.fetched {
+            words.push_str(&fetched.words());
         }
         if *wasted_bytes > 0 {
             let _ = write!(words, "\nwasted       {} of guesses", bytes(*wasted_bytes));

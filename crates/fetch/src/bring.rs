@@ -79,6 +79,8 @@ impl Bring<'_> {
             pace: Pace::new(self.order.bytes_per_second),
             watch,
             received: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
             given_up: AtomicBool::new(false),
         };
         let (folder, goal) = (self.folder.clone(), self.goal.clone());

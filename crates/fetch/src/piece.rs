@@ -30,6 +30,10 @@ pub(crate) struct Traffic {
     pub(crate) watch: Arc<dyn Watch>,
     /// Bytes that came.
     pub(crate) received: AtomicU64,
+    /// Requests that were sent.
+    pub(crate) requests: AtomicU64,
+    /// How often the source was left alone for a while.
+    pub(crate) waits: AtomicU64,
     /// The source gave nothing for so long that nothing more is begun.
     pub(crate) given_up: AtomicBool,
 }
@@ -156,6 +160,7 @@ pub(crate) async fn fetch(
         if crowded {
             traffic.lanes.crowded(wait);
         }
+        traffic.waits.fetch_add(1, Ordering::Relaxed);
         traffic.watch.event(Event::Waiting { name: &to.file().name, why: &why, wait });
         sleep(wait).await;
     }
@@ -183,6 +188,7 @@ async fn attempt(
     let stall = traffic.patience.stall;
     let still = || Fault::passing(format!("no byte for {} s", stall.as_secs_f32()));
     let range = piece.offset + arrived.bytes..piece.end();
+    traffic.requests.fetch_add(1, Ordering::Relaxed);
     let reply = timeout(stall, traffic.remote.read(to.file(), range)).await;
     let mut slice = reply.map_err(|_| still())??;
     check_tag(to, slice.tag.take(), arrived)?;

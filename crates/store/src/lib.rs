@@ -36,4 +36,4 @@ pub use open::{
     open_streamed, open_unfinished,
 };
 pub use spine::{Damage, SpineChoice, SpineError, SpineNote, SpinePack, pack_dir};
-pub use store::{Distant, Heat, Hold, Store, read_record, read_row};
+pub use store::{Asked, Distant, Heat, Hold, Store, read_record, read_row};

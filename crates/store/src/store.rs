@@ -61,6 +61,9 @@ pub trait Distant: Send + Sync {
     /// How many of these calls at once are of use.
     fn lanes(&self) -> usize;
 
+    /// How its source was asked so far.
+    fn asked(&self) -> Asked;
+
     /// Who knows which experts were used most, for when room has to be made.
     fn go_by(&self, _heat: Weak<dyn Heat>) {}
 
@@ -109,6 +112,15 @@ pub trait Heat: Send + Sync {
     /// How often each expert was used lately, layer by layer and in it expert by expert, layers without
     /// experts included; and how many experts a layer has.
     fn heat(&self) -> (Vec<f32>, usize);
+}
+
+/// How the source of bytes that are elsewhere was asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Requests that were sent.
+    pub requests: u64,
+    /// How often something else came than was asked for, or nothing, so that the source was left alone for a while.
+    pub waits: u64,
 }
 
 /// Refuses spans that no read could answer; gives the shard of the others. Every store

@@ -26,12 +26,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deltafin_checkpoint::{Shard, ShardId, Span};
 use deltafin_store::drive::Traffic as Amount;
 use deltafin_store::{
-    Checkpoint, Distant, Heat, Hold, Inspection, LocalFile, LocalShards, OpenError, Store,
+    Asked, Checkpoint, Distant, Heat, Hold, Inspection, LocalFile, LocalShards, OpenError, Store,
     StoreError,
 };
 use tokio::runtime::{Builder, Runtime};
@@ -51,6 +51,10 @@ use shelf::Shelf;
 
 /// Between two looks at whether to stop, or whether another process has fetched what is wanted.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// A source that has sent no byte for so long gives nothing, as far as an interrupt is concerned: its connections may
+/// stand still long before anybody says so.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// A file that has another entity tag than before is asked for again this often, where that may be.
 const TRIES: u32 = 3;
@@ -146,7 +150,7 @@ struct Reach {
     lanes: usize,
     interrupted: Arc<AtomicBool>,
     /// The source gives nothing at the moment.
-    is_waiting: Arc<AtomicBool>,
+    silence: Arc<Silence>,
     /// Keeps out whoever sets the folder up.
     _lock: File,
 }
@@ -179,9 +183,8 @@ impl Reach {
         let mut builder = Builder::new_multi_thread();
         let builder = builder.worker_threads(2).thread_name("fetch").enable_all();
         let runtime = builder.build().map_err(disk)?;
-        let is_waiting = Arc::new(AtomicBool::new(false));
-        let watch: Arc<dyn Watch> =
-            Arc::new(Noticing { watch, is_waiting: Arc::clone(&is_waiting) });
+        let silence = Arc::new(Silence::default());
+        let watch: Arc<dyn Watch> = Arc::new(Noticing { watch, silence: Arc::clone(&silence) });
         let noted: Source = record.asked.parse()?;
         let source = source.filter(|source| source.to_string() == record.asked);
         let manner = Manner { endpoint, patience: &patience, watch: &*watch };
@@ -194,10 +197,12 @@ impl Reach {
             pace: Pace::new(bytes_per_second),
             watch,
             received: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
             given_up: AtomicBool::new(false),
         };
         let (dir, runtime, lanes) = (dir.to_owned(), Some(runtime), jobs.max(1));
-        Ok(Reach { dir, cache, traffic, runtime, lanes, interrupted, is_waiting, _lock: lock })
+        Ok(Reach { dir, cache, traffic, runtime, lanes, interrupted, silence, _lock: lock })
     }
 
     /// The store of these shards.
@@ -307,8 +312,13 @@ impl Reach {
     }
 
     async fn stopped(&self, stop: &AtomicBool) {
-        while !self.is_to_stop(stop, self.is_waiting.load(Ordering::Relaxed)) {
+        let (mut came, mut since) = (self.silence.came(), Instant::now());
+        while !self.is_to_stop(stop, self.silence.is_told() || since.elapsed() >= QUIET) {
             sleep(LOOK).await;
+            let now = self.silence.came();
+            if now != came {
+                (came, since) = (now, Instant::now());
+            }
         }
     }
 }
@@ -382,6 +392,12 @@ impl Distant for Placed {
     fn lanes(&self) -> usize {
         self.reach.lanes
     }
+
+    fn asked(&self) -> Asked {
+        let Traffic { requests, waits, .. } = &self.reach.traffic;
+        let [requests, waits] = [requests, waits].map(|count| count.load(Ordering::Relaxed));
+        Asked { requests, waits }
+    }
 }
 
 impl Store for Streamed {
@@ -421,14 +437,36 @@ impl fmt::Debug for Streamed {
 /// Knows whether the source gives anything, and passes on what is said.
 struct Noticing {
     watch: Arc<dyn Watch>,
-    is_waiting: Arc<AtomicBool>,
+    silence: Arc<Silence>,
+}
+
+/// Whether a source gives anything.
+#[derive(Default)]
+struct Silence {
+    /// It was said that it does not.
+    is_told: AtomicBool,
+    /// How often something came.
+    came: AtomicU64,
+}
+
+impl Silence {
+    fn is_told(&self) -> bool {
+        self.is_told.load(Ordering::Relaxed)
+    }
+
+    fn came(&self) -> u64 {
+        self.came.load(Ordering::Relaxed)
+    }
 }
 
 impl Watch for Noticing {
     fn event(&self, event: Event<'_>) {
         match event {
-            Event::Waiting { .. } => self.is_waiting.store(true, Ordering::Relaxed),
-            Event::Received { .. } => self.is_waiting.store(false, Ordering::Relaxed),
+            Event::Waiting { .. } => self.silence.is_told.store(true, Ordering::Relaxed),
+            Event::Received { .. } => {
+                self.silence.is_told.store(false, Ordering::Relaxed);
+                self.silence.came.fetch_add(1, Ordering::Relaxed);
+            }
             _ => {}
         }
         self.watch.event(event);

@@ -148,6 +148,7 @@ fn slow_and_out_of_order_it_says_the_same_and_each_record_comes_once_in_one_rang
         assert_once(&hub);
         let came = hub.served().bytes() - spine;
         assert!(came > 0 && came == report.brought.bytes, "{came} {report:?}");
+        assert!(report.asked.requests >= report.brought.reads && report.asked.waits == 0);
         // What came is here for good.
         let again = text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Off);
         assert!(again == wanted);
@@ -203,6 +204,25 @@ fn an_interrupt_ends_the_wait_for_a_source_that_gives_nothing() {
     hub.misstep(Missteps::of(&[Misstep::Unavailable], u64::MAX));
     let error = say(&engine).unwrap_err();
     assert!(error.contains("interrupted"), "{error}");
+}
+
+/// Nobody has said yet that it gives nothing.
+#[test]
+fn an_interrupt_ends_the_wait_on_a_connection_that_stands_still() {
+    for kind in [Misstep::Silence, Misstep::Stall] {
+        let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
+        set_up(&hub, dir.path(), Wanted::Spine).unwrap();
+        let endpoint = hub.endpoint();
+        let patience = Patience { stall: Duration::from_secs(3600), ..Patience::default() };
+        let streaming = Streaming { dir: dir.path(), endpoint: Some(&endpoint), jobs: 4, patience };
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let checkpoint = open_streamed(&streaming, quiet(), interrupted.clone()).unwrap();
+        let engine = Engine::open(checkpoint, options(Prefetch::Off)).unwrap();
+        hub.misstep(Missteps::of(&[kind], u64::MAX));
+        interrupted.store(true, Ordering::SeqCst);
+        let error = say(&engine).unwrap_err();
+        assert!(error.contains("interrupted"), "{error}");
+    }
 }
 
 #[test]

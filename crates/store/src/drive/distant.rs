@@ -247,7 +247,11 @@ impl Reader for Bringing {
     }
 
     fn report(&self) -> ReaderReport {
-        let (brought, evicted) = (self.shared.lock().brought, self.shared.distant.evicted());
-        ReaderReport { brought, evicted, ..self.shared.drives.report() }
+        let brought = self.shared.lock().brought;
+        let (evicted, asked) = (self.shared.distant.evicted(), self.shared.distant.asked());
+        ReaderReport { brought, evicted, asked, ..self.shared.drives.report() }
     }
 }
+
+#[cfg(test)]
+mod tests;

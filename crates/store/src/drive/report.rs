@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Class, IoMode};
+use crate::Asked;
 
 /// What a reader has done, by drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct ReaderReport {
     pub brought: Traffic,
     /// Records that were taken away to make room for such.
     pub evicted: Traffic,
+    /// How the source of these was asked.
+    pub asked: Asked,
 }
 
 /// What was read from one drive, and how.
