@@ -53,6 +53,8 @@ pub struct Demand {
     pub state: u64,
     /// States of earlier sequences, to go on from; none unless somebody asks for them.
     pub snapshots: u64,
+    /// Requests on their way to a server, and what they are while they are read; none of a program that serves nobody.
+    pub requests: u64,
     /// The buffers of a pass, by its rows.
     pub workspace: Workspace,
     /// Prompt rows asked for; at least one.
@@ -107,6 +109,7 @@ impl Demand {
             fixed: fixed(spec, usage.threads),
             state: state(spec, usage.context),
             snapshots: 0,
+            requests: 0,
             workspace: Workspace::of(spec),
             chunk: usage.chunk.clamp(1, usage.context.max(1)),
             spine,

@@ -8,7 +8,7 @@
 //! Memory is spent in this order, each step whole before the next begins:
 //!
 //! ```text
-//! floor     fixed needs, state, snapshots, a pass of one row, two expert slabs, the largest spine unit
+//! floor     fixed needs, state, snapshots, requests, a pass of one row, two expert slabs, the largest spine unit
 //! chunk     rows of a pass, up to one block
 //! slabs     two tokens' worth of one layer, so that a layer is read while another is computed
 //! chunk     rows of a pass, up to those asked for
@@ -47,6 +47,8 @@ pub struct Plan {
     pub state: u64,
     /// States of earlier sequences, to go on from.
     pub snapshots: u64,
+    /// Requests to a server.
+    pub requests: u64,
     /// The buffers of a pass of [`Plan::chunk_rows`] rows.
     pub workspace: u64,
     /// Prompt rows of one pass.
@@ -166,7 +168,7 @@ impl Plan {
         let slabs = if demand.cache { demand.most_slabs() } else { working_slabs(demand) };
         let experts = demand.expert.saturating_mul(slabs as u64);
         let workspace = demand.workspace.bytes(demand.chunk);
-        [demand.fixed, demand.state, demand.snapshots, workspace, spine, experts]
+        [demand.fixed, demand.state, demand.snapshots, demand.requests, workspace, spine, experts]
             .into_iter()
             .fold(0, u64::saturating_add)
     }
@@ -174,7 +176,7 @@ impl Plan {
     /// What the plan takes; never more than [`Plan::budget`].
     pub fn bytes(&self) -> u64 {
         let slabs = self.expert_room.saturating_mul(self.expert_slabs as u64);
-        [self.fixed, self.state, self.snapshots, self.workspace, slabs]
+        [self.fixed, self.state, self.snapshots, self.requests, self.workspace, slabs]
             .into_iter()
             .chain([self.spine_resident_bytes, self.spine_stream_bytes])
             .fold(0, u64::saturating_add)
@@ -217,6 +219,7 @@ impl Plan {
             fixed: demand.fixed,
             state: demand.state,
             snapshots: demand.snapshots,
+            requests: demand.requests,
             workspace: demand.workspace.bytes(1),
             chunk_rows: 1,
             expert_room: demand.expert,

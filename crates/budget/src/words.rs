@@ -15,6 +15,9 @@ impl fmt::Display for Plan {
         if self.snapshots > 0 {
             line("  snapshots", self.snapshots, "of earlier conversations, to go on from".into())?;
         }
+        if self.requests > 0 {
+            line("  requests", self.requests, "to the server, coming and being read".into())?;
+        }
         line(
             "  workspace",
             self.workspace,

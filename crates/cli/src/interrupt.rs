@@ -82,7 +82,7 @@ impl Interrupts {
     }
 }
 
-/// Raised by an interrupt, until the next work begins: for those who wait for something that may never come.
+/// Raised by an interrupt, and by a server whose client has left, until the next work begins: for those who wait for something that may never come.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     static HEARD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     HEARD.get_or_init(Arc::default).clone()

@@ -266,6 +266,7 @@ pub(crate) fn options(args: &EngineArgs) -> EngineOptions {
         context: args.context(),
         memory: args.memory(),
         snapshots: args.snapshots(),
+        requests: args.requests(),
         io: args.io(),
         prefetch: args.prefetch(),
         slabs: args.slabs(),

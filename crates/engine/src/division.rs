@@ -42,6 +42,7 @@ impl Division {
         let usage = |context| Usage { context, chunk: chunk(options, context), threads };
         let demand = |context| Demand {
             snapshots: asked_snapshots(options),
+            requests: residency::least_requests(&options.requests, context),
             slabs: options.slabs.map_or(usize::MAX, NonZeroUsize::get),
             cache: options.cache,
             pin: options.pin,
@@ -54,6 +55,7 @@ impl Division {
         };
         let context = context(spec, options.context, affordable)?;
         let mut demand = demand(context);
+        demand.requests = residency::requests(&options.requests, &demand, budget);
         demand.snapshots = residency::snapshots(spec, options.snapshots, &demand, budget)?;
         Ok(Division {
             usage: usage(context),

@@ -33,7 +33,9 @@ pub use observe::{
     Critical, DriveUse, PhaseReport, Profile, ProfileReport, RouteLines, Section, Several, Times,
     Trace,
 };
-pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS, SnapshotMemory};
+pub use options::{
+    DEFAULT_CHUNK, DEFAULT_CONTEXT, EngineOptions, MOST_THREADS, RequestMemory, SnapshotMemory,
+};
 pub use residency::rooms;
 pub use session::{Flow, Progress, Session};
 pub use weights::{Learned, StreamedWeights, learned_in};

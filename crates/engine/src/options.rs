@@ -33,6 +33,17 @@ pub enum SnapshotMemory {
     Bytes(u64),
 }
 
+/// Memory for what is asked of a server: a part of the budget, within bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestMemory {
+    /// The bytes without which it is no use.
+    pub least: u64,
+    /// The bytes beyond which more are none.
+    pub most: u64,
+    /// Bytes besides for each position of the context.
+    pub position: u64,
+}
+
 /// Settings; `None` means "choose for this machine".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
@@ -49,6 +60,8 @@ pub struct EngineOptions {
     pub memory: Option<u64>,
     /// How much of that is for the states of earlier sequences.
     pub snapshots: SnapshotMemory,
+    /// How much of it is for requests to a server.
+    pub requests: RequestMemory,
     /// How drives are read.
     pub io: IoMode,
     /// What is read before it is asked for.
@@ -70,6 +83,7 @@ impl Default for EngineOptions {
             context: None,
             memory: None,
             snapshots: SnapshotMemory::None,
+            requests: RequestMemory::default(),
             io: IoMode::Auto,
             prefetch: Prefetch::Auto,
             slabs: None,

@@ -1,6 +1,6 @@
 //! From a memory budget to a division of memory.
 
-use crate::{EngineError, EngineOptions, SnapshotMemory};
+use crate::{EngineError, EngineOptions, RequestMemory, SnapshotMemory};
 use deltafin_budget::{BudgetError, Demand, Limits, Plan, Rooms};
 use deltafin_checkpoint::Catalog;
 use deltafin_snapshot::{Shape, Snapshots};
@@ -13,6 +13,8 @@ const SNAPSHOT_SHARE: u64 = 16;
 /// More than so many short conversations, or this many bytes, are kept only when asked for.
 const MOST_SNAPSHOTS: u64 = 16;
 const MOST_SNAPSHOT_BYTES: u64 = 256 << 20;
+/// The part of the memory that is for requests, if it is within their bounds.
+const REQUEST_SHARE: u64 = 16;
 
 /// The bytes that may be resident: what was asked for, or what the machine has to spare.
 ///
@@ -61,6 +63,18 @@ pub(crate) fn snapshots(
             Ok(if least <= spare { share.max(one).min(spare) } else { 0 })
         }
     }
+}
+
+/// The bytes without which requests have no room.
+pub(crate) fn least_requests(asked: &RequestMemory, context: usize) -> u64 {
+    asked.least.saturating_add(asked.position.saturating_mul(context as u64))
+}
+
+/// The bytes of a budget that are for requests, where `demand` asks for the least of them and for all else.
+pub(crate) fn requests(asked: &RequestMemory, demand: &Demand, budget: u64) -> u64 {
+    let wanted = (budget / REQUEST_SHARE).min(asked.most).saturating_sub(asked.least);
+    let spare = budget.saturating_sub(Plan::smallest(demand));
+    demand.requests + wanted.min(spare)
 }
 
 /// A refusal in the light of what this machine has.

@@ -17,12 +17,13 @@ const SPARE_BYTES: u64 = 33 << 20;
 pub(crate) struct Room(#[allow(dead_code)] Vec<u8>); // held, not read
 
 impl Room {
-    /// Holds what the plan has for one sequence, for snapshots and for the buffers of a pass.
+    /// Holds what the plan has for one sequence, for snapshots, requests and for the buffers of a pass.
     ///
     /// # Errors
     /// When there are not as many addresses.
     pub(crate) fn hold(plan: &Plan, threads: usize) -> Result<Room, EngineError> {
         let wanted = plan.state.saturating_add(plan.snapshots).saturating_add(plan.workspace);
+        let wanted = wanted.saturating_add(plan.requests);
         let wanted = wanted.saturating_add(SPARE_BYTES);
         let refused = || EngineError::Room { wanted, left: Limits::read().address, threads };
         let mut held = Vec::new();

@@ -20,6 +20,7 @@ use crate::lines::Lines;
 use crate::log::Entry;
 use crate::metrics::{Gauges, Metrics};
 use crate::queue::Queue;
+use crate::room::Room;
 use crate::runs::Runs;
 use crate::settings::Settings;
 
@@ -38,13 +39,16 @@ pub(crate) enum Phase {
 pub(crate) struct Model {
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) backend: Box<dyn Backend>,
+    /// Where requests are read.
+    pub(crate) room: Room,
     vocabulary: OnceLock<Result<Arc<Vocabulary>, String>>,
 }
 
 impl Model {
-    pub(crate) fn new(tokenizer: Tokenizer, backend: impl Backend) -> Model {
+    pub(crate) fn new(tokenizer: Tokenizer, backend: impl Backend, settings: &Settings) -> Model {
+        let room = Room::new(backend.facts(), settings);
         let (tokenizer, backend) = (Arc::new(tokenizer), Box::new(backend));
-        Model { tokenizer, backend, vocabulary: OnceLock::new() }
+        Model { tokenizer, backend, room, vocabulary: OnceLock::new() }
     }
 
     /// The vocabulary for replies that keep to a form; made for the first of them, which waits for it.
@@ -109,6 +113,12 @@ impl App {
 
     pub(crate) fn phase(&self) -> Phase {
         *self.phase.borrow()
+    }
+
+    /// Comes back when the server is asked to end.
+    pub(crate) async fn drains(&self) {
+        let mut phase = self.phase.subscribe();
+        let _ = phase.wait_for(|phase| *phase > Phase::Serving).await;
     }
 
     /// The model, if requests may use it now.

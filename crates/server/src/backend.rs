@@ -17,6 +17,8 @@ pub struct Facts {
     pub context: usize,
     /// Changes whenever the program, the weights or their arithmetic change.
     pub fingerprint: String,
+    /// Bytes of memory that are set aside for requests, where memory is counted.
+    pub request_bytes: Option<u64>,
 }
 
 /// What a backend has read, used and waited for since it began.
@@ -24,6 +26,8 @@ pub struct Facts {
 pub struct Moved {
     /// Where weights are read from.
     pub drives: Vec<DriveUse>,
+    /// What came over the network first, where weights do.
+    pub network: Option<NetworkUse>,
     /// Experts that were in memory when they were asked for.
     pub expert_hits: u64,
     /// Experts that a guess was reading when they were asked for.
@@ -34,6 +38,19 @@ pub struct Moved {
     pub spine_wait: Duration,
     /// Time that the model stood still for experts.
     pub expert_wait: Duration,
+}
+
+/// What came over the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkUse {
+    /// Experts.
+    pub experts: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Requests that were sent for them.
+    pub requests: u64,
+    /// How often nothing came of one, so that the source was left alone for a while.
+    pub waits: u64,
 }
 
 /// What was read from one drive.

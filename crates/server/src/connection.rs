@@ -1,5 +1,6 @@
 //! One connection, from its first byte to its last.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,17 +12,17 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 
-use crate::app::{App, Phase};
-use crate::http::Guest;
-use crate::line::{Heard, Line, Patience, Speech};
+use crate::app::App;
+use crate::http::{self, Guest};
+use crate::line::{Line, Patience};
+use crate::room::{HEAD_BYTES, Lease};
+use crate::speech::{Heard, Said, Speech};
 
-/// Bytes of a request's headers.
-const HEADER_BYTES: usize = 64 << 10;
 /// How long a guest may say nothing.
 const GUEST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Answers over a line until it is over. Who is a guest is answered once.
-pub(crate) async fn converse(app: &App, router: Router, line: Arc<Line>, is_guest: bool) {
+pub(crate) async fn converse(app: &Arc<App>, router: Router, line: Arc<Line>, is_guest: bool) {
     let listening = line.clone();
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |request: Request<Incoming>| {
@@ -33,27 +34,37 @@ pub(crate) async fn converse(app: &App, router: Router, line: Arc<Line>, is_gues
             request.extensions_mut().insert(Guest);
         }
         let response = router.call(request);
-        async move { response.await.inspect(|_| line.answered()) }
+        async move {
+            let mut response = response.await?;
+            line.answered();
+            let lease = response.extensions_mut().remove::<Lease>();
+            Ok::<_, Infallible>(response.map(|body| Said { body, line, lease }))
+        }
     });
+    let refuser = app.clone();
+    let refuse = Box::new(move |status| http::unread(&refuser, status));
+    let speech = Speech::new(line.clone(), refuse);
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         // Who has finished sending may still listen: the endpoints find out, over the line.
         .half_close(true)
-        .max_buf_size(HEADER_BYTES)
-        .serve_connection(TokioIo::new(Speech(line.clone())), service);
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(speech), service);
     let mut connection = std::pin::pin!(connection);
-    let mut phase = app.phase.subscribe();
     let conversation = async {
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            _ = phase.wait_for(|phase| *phase > Phase::Serving) => {}
+        let is_over = tokio::select! {
+            _ = connection.as_mut() => true,
+            () = app.drains() => false,
+        };
+        if !is_over {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
         }
-        connection.as_mut().graceful_shutdown();
-        let _ = connection.await;
+        line.linger().await;
     };
     tokio::select! {
         () = conversation => {}
-        () = line.over(patience(app, is_guest)) => {}
+        () = line.over(patience(app, is_guest), app.drains()) => {}
     }
 }
 

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use deltafin_engine::{
 };
 use deltafin_text::chat::{Places, Turns};
 
-use crate::backend::{Backend, DriveUse, End, Facts, Flow, Job, Moved};
+use crate::backend::{Backend, DriveUse, End, Facts, Flow, Job, Moved, NetworkUse};
 use crate::sink::Sink;
 
 /// An engine that answers jobs one after the other. Each goes on from the longest prefix of its prompt
@@ -30,7 +31,8 @@ pub struct EngineBackend {
 
 impl EngineBackend {
     /// Gives the engine its thread. `stop_ids` end a generation, `turns` finds where conversations can be
-    /// gone on from.
+    /// gone on from. `unwanted` is raised while nobody wants what the engine does: a source of weights that watches it
+    /// ends its wait.
     ///
     /// # Errors
     /// When the system has no thread left.
@@ -39,14 +41,16 @@ impl EngineBackend {
         stop_ids: Vec<u32>,
         turns: Turns,
         fingerprint: String,
+        unwanted: Arc<AtomicBool>,
     ) -> io::Result<EngineBackend> {
-        let facts = Facts { context: engine.context(), fingerprint };
+        let request_bytes = engine.plan().map(|plan| plan.requests).filter(|bytes| *bytes > 0);
+        let facts = Facts { context: engine.context(), fingerprint, request_bytes };
         let (jobs, waiting) = sync_channel(1);
         let engine = Arc::new(engine);
         let worker = engine.clone();
         thread::Builder::new()
             .name("engine".to_owned())
-            .spawn(move || work(&worker, &stop_ids, &turns, &waiting))?;
+            .spawn(move || work(&worker, &stop_ids, &turns, &waiting, &unwanted))?;
         Ok(EngineBackend { facts, engine, jobs })
     }
 }
@@ -68,8 +72,16 @@ impl Backend for EngineBackend {
         let both = [counters.prefill, counters.decode];
         let sum = |count: fn(&Use) -> u64| both.iter().map(count).sum();
         let wait = |of: fn(&Use) -> Duration| both.iter().map(of).sum();
+        let report = stream.report();
+        let is_distant = self.engine.weights().is_distant();
         Some(Moved {
-            drives: stream.report().drives.iter().map(drive_use).collect(),
+            network: is_distant.then_some(NetworkUse {
+                experts: report.brought.reads,
+                bytes: report.brought.bytes,
+                requests: report.asked.requests,
+                waits: report.asked.waits,
+            }),
+            drives: report.drives.iter().map(drive_use).collect(),
             expert_hits: sum(|phase| phase.hits),
             expert_late: sum(|phase| phase.late),
             expert_misses: sum(|phase| phase.misses),
@@ -95,10 +107,17 @@ fn drive_use(drive: &DriveReport) -> DriveUse {
     }
 }
 
-fn work(engine: &Engine, stop: &[u32], turns: &Turns, jobs: &Receiver<Job>) {
+fn work(
+    engine: &Engine,
+    stop: &[u32],
+    turns: &Turns,
+    jobs: &Receiver<Job>,
+    unwanted: &Arc<AtomicBool>,
+) {
     let mut session = engine.session();
     for job in jobs {
         let Job { prompt, max_new, mut sink } = job;
+        sink.raise_when_left(unwanted);
         let answered = catch_unwind(AssertUnwindSafe(|| {
             answer(
                 &mut session,

@@ -31,13 +31,15 @@ mod reader;
 mod relay;
 mod request;
 mod response;
+mod room;
 mod runs;
 mod server;
 mod settings;
 mod sink;
+mod speech;
 mod steering;
 
-pub use backend::{Backend, DriveUse, End, Facts, Flow, Job, Moved};
+pub use backend::{Backend, DriveUse, End, Facts, Flow, Job, Moved, NetworkUse};
 pub use engine::EngineBackend;
 pub use log::Entry;
 pub use server::Server;

@@ -5,20 +5,20 @@
 //! one that is gone, as far as a socket can tell.
 
 use std::future::pending;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::Shutdown;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::body::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+/// How long a request may still take that was on its way when the server was asked to end.
+const LAST_REQUEST: Duration = Duration::from_millis(500);
+/// How long a client is heard out that does not end.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +55,10 @@ pub(crate) enum Stand {
 pub(crate) struct Line {
     stream: TcpStream,
     turn: watch::Sender<Turn>,
+    /// What is being answered generates.
+    generates: AtomicBool,
+    /// All of the answer was given to who writes it.
+    is_said: AtomicBool,
 }
 
 /// How long a client may say nothing.
@@ -74,17 +78,31 @@ impl Line {
         let _ = stream.set_nodelay(true);
         let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60));
         let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
-        Line { stream, turn: watch::Sender::new(Turn::Idle(Instant::now())) }
+        let turn = watch::Sender::new(Turn::Idle(Instant::now()));
+        Line { stream, turn, generates: AtomicBool::new(false), is_said: AtomicBool::new(false) }
     }
 
     /// The head of a request was read; all of it is there where no body follows.
     pub(crate) fn asked(&self, has_body: bool) {
         let now = Instant::now();
+        self.generates.store(false, Ordering::Relaxed);
+        self.is_said.store(false, Ordering::Relaxed);
         self.pass(|_| Some(if has_body { Turn::Body(now) } else { Turn::Request }));
     }
 
+    /// A generation answers the request, and has its own end.
+    pub(crate) fn generates(&self) {
+        self.generates.store(true, Ordering::Relaxed);
+    }
+
+    /// Nothing more is asked, and nothing is left to say.
+    fn rests(&self) {
+        self.generates.store(false, Ordering::Relaxed);
+        self.pass(|_| Some(Turn::Idle(Instant::now())));
+    }
+
     /// The request's body was read, or nobody wants it.
-    fn received(&self) {
+    pub(crate) fn received(&self) {
         self.pass(|turn| matches!(turn, Turn::Body(_)).then_some(Turn::Request));
     }
 
@@ -118,6 +136,49 @@ impl Line {
         }
     }
 
+    /// All of the answer was given to who writes it.
+    pub(crate) fn said(&self) {
+        self.is_said.store(true, Ordering::Relaxed);
+    }
+
+    /// All that was given was written.
+    pub(crate) fn wrote(&self) {
+        if self.is_said.load(Ordering::Relaxed) {
+            self.listens();
+        }
+    }
+
+    /// Who listens again has sent all of the answer.
+    pub(crate) fn listens(&self) {
+        if matches!(*self.turn.borrow(), Turn::Answer | Turn::Unheard(_)) {
+            self.rests();
+        }
+    }
+
+    /// The client has begun to say something.
+    pub(crate) fn hears(&self) {
+        self.pass(|turn| matches!(turn, Turn::Idle(_)).then(|| Turn::Head(Instant::now())));
+    }
+
+    /// The client takes nothing of the answer at the moment, or it does again.
+    pub(crate) fn is_heard(&self, is_heard: bool) {
+        self.pass(|turn| match (turn, is_heard) {
+            (Turn::Answer, false) => Some(Turn::Unheard(Instant::now())),
+            (Turn::Unheard(_), true) => Some(Turn::Answer),
+            _ => None,
+        });
+    }
+
+    /// The socket itself.
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Whether no request was read since the last answer.
+    pub(crate) fn is_unasked(&self) -> bool {
+        matches!(*self.turn.borrow(), Turn::Idle(_) | Turn::Head(_))
+    }
+
     fn pass(&self, next: impl FnOnce(Turn) -> Option<Turn>) {
         self.turn.send_if_modified(|turn| match (*turn, next(*turn)) {
             (Turn::Over, _) | (_, None) => false,
@@ -128,8 +189,29 @@ impl Line {
         });
     }
 
-    /// Waits until the connection is to end: it was cut, or the client has used up the patience.
-    pub(crate) async fn over(&self, patience: Patience) {
+    /// Waits until the connection is to end: it was cut, the client has used up the patience, or the server ends
+    /// and nothing is generated over it.
+    pub(crate) async fn over(&self, patience: Patience, ends: impl Future<Output = ()>) {
+        tokio::select! {
+            () = self.impatient(patience) => return,
+            () = ends => {}
+        }
+        let generates = || self.generates.load(Ordering::Relaxed);
+        let last = async {
+            // What is on its way already may still be told that nothing is taken.
+            sleep(LAST_REQUEST).await;
+            let mut turns = self.turn.subscribe();
+            while generates() {
+                let _ = turns.changed().await;
+            }
+        };
+        tokio::select! {
+            () = self.impatient(patience) => {}
+            () = last => {}
+        }
+    }
+
+    async fn impatient(&self, patience: Patience) {
         let mut turns = self.turn.subscribe();
         loop {
             let turn = *turns.borrow_and_update();
@@ -152,6 +234,25 @@ impl Line {
         }
     }
 
+    /// Hears out a client to whom everything was said: a socket that is closed while it sends takes the answer
+    /// back from it.
+    pub(crate) async fn linger(&self) {
+        self.rests();
+        let _ = SockRef::from(&self.stream).shutdown(Shutdown::Write);
+        let mut unheard = [0; 4096];
+        let all = async {
+            while self.stream.readable().await.is_ok() {
+                match self.stream.try_read(&mut unheard) {
+                    Ok(0) => return,
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(_) => return,
+                }
+            }
+        };
+        let _ = timeout(LINGER, all).await;
+    }
+
     /// Waits until the client has finished sending. One that is gone has its connection cut, and nothing
     /// comes back: a reset says so, and where `strict`, finishing does.
     ///
@@ -166,123 +267,5 @@ impl Line {
             self.cut();
             pending::<()>().await;
         }
-    }
-}
-
-/// The socket as HTTP speaks over it. It must not read while a request is answered.
-#[derive(Debug)]
-pub(crate) struct Speech(pub(crate) Arc<Line>);
-
-impl AsyncRead for Speech {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let line = &self.0;
-        // Who listens again has sent all of the answer.
-        line.pass(|turn| matches!(turn, Turn::Answer).then(|| Turn::Idle(Instant::now())));
-        loop {
-            ready!(line.stream.poll_read_ready(context))?;
-            match line.stream.try_read(buffer.initialize_unfilled()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-                Ok(count) => {
-                    buffer.advance(count);
-                    let begins = |turn| count > 0 && matches!(turn, Turn::Idle(_));
-                    line.pass(|turn| begins(turn).then(|| Turn::Head(Instant::now())));
-                    return Poll::Ready(Ok(()));
-                }
-            }
-        }
-    }
-}
-
-impl Speech {
-    fn poll_say(
-        &self,
-        context: &mut Context<'_>,
-        say: impl Fn(&TcpStream) -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
-        let line = &self.0;
-        loop {
-            let Poll::Ready(ready) = line.stream.poll_write_ready(context) else {
-                let waits = |turn| matches!(turn, Turn::Answer);
-                line.pass(|turn| waits(turn).then(|| Turn::Unheard(Instant::now())));
-                return Poll::Pending;
-            };
-            ready?;
-            match say(&line.stream) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                said => {
-                    line.pass(|turn| matches!(turn, Turn::Unheard(_)).then_some(Turn::Answer));
-                    return Poll::Ready(said);
-                }
-            }
-        }
-    }
-}
-
-impl AsyncWrite for Speech {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_say(context, |stream| stream.try_write(bytes))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_say(context, |stream| stream.try_write_vectored(parts))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Nothing is held back here.
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(SockRef::from(&self.0.stream).shutdown(Shutdown::Write))
-    }
-}
-
-/// A request's body as it comes over a line, which hears when nothing more of it is wanted.
-#[derive(Debug)]
-pub(crate) struct Heard {
-    pub(crate) body: Incoming,
-    pub(crate) line: Arc<Line>,
-}
-
-impl Body for Heard {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Heard {
-    fn drop(&mut self) {
-        self.line.received();
     }
 }

@@ -56,9 +56,9 @@ impl Lines {
         Lines { places: places.max(1), open: Mutex::default(), displaced: AtomicU64::new(0) }
     }
 
-    /// The most that are open at a time.
-    pub(crate) fn most(&self) -> usize {
-        self.places + GUESTS_MAX
+    /// The most that are open at a time, where there are so many places.
+    pub(crate) fn most_of(places: usize) -> usize {
+        places.max(1) + GUESTS_MAX
     }
 
     /// Lets a connection in; another may have to end for it.

@@ -4,6 +4,7 @@
 //! listeners are far behind; when the last of them has left, it is told at its next step.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,8 @@ struct State {
     is_abandoned: bool,
     /// Where it waits for the engine.
     place: Option<Place>,
+    /// Raised when nobody is left to listen, for an engine that waits for something else.
+    unwanted: Option<Arc<AtomicBool>>,
     /// What each listener has heard, by its number.
     heard: BTreeMap<u64, usize>,
     next: u64,
@@ -95,6 +98,13 @@ impl Teller {
         while state.lag() > LAG_MAX {
             state = self.0.heard.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Has this raised when nobody listens any more.
+    pub(crate) fn raise_when_left(&self, unwanted: &Arc<AtomicBool>) {
+        let mut state = self.0.lock();
+        unwanted.store(state.heard.is_empty(), Ordering::SeqCst);
+        state.unwanted = Some(unwanted.clone());
     }
 
     /// Whether nobody listens.
@@ -193,7 +203,11 @@ impl Drop for Listener {
             let mut state = self.relay.lock();
             state.heard.remove(&self.number);
             let is_last = state.heard.is_empty();
-            state.is_abandoned |= is_last && state.over.is_none();
+            let abandons = is_last && state.over.is_none();
+            state.is_abandoned |= abandons;
+            if let (true, Some(unwanted)) = (abandons, &state.unwanted) {
+                unwanted.store(true, Ordering::SeqCst);
+            }
             if is_last { state.place.take() } else { None }
         };
         // Gives up the place in the queue, which has a lock of its own.
@@ -218,7 +232,11 @@ mod tests {
         drop(first.turn);
         assert_eq!(waiting.waiting(), None);
         // With the last who listens the place is given up, and nobody else comes in.
+        let unwanted = Arc::new(AtomicBool::new(true));
+        teller.raise_when_left(&unwanted);
+        assert!(!unwanted.load(Ordering::SeqCst));
         drop(waiting);
+        assert!(unwanted.load(Ordering::SeqCst));
         assert!(teller.is_abandoned() && teller.door().enter().is_none());
     }
 }

@@ -17,7 +17,7 @@ use crate::sink::Sink;
 use crate::steering::Steering;
 
 /// Generations that are kept after their end.
-const KEPT_MAX: usize = 4;
+pub(crate) const KEPT_MAX: usize = 4;
 
 /// All generations that somebody may join.
 #[derive(Debug, Default)]

@@ -15,6 +15,7 @@ use crate::backend::Backend;
 use crate::connection::converse;
 use crate::http;
 use crate::line::Line;
+use crate::lines::Lines;
 use crate::log::Entry;
 use crate::settings::Settings;
 
@@ -71,7 +72,7 @@ impl Server {
     /// Requests are answered from now on.
     pub fn ready(&self, tokenizer: Tokenizer, backend: impl Backend) {
         // A second model is no use to anybody: the first one stays.
-        let _ = self.app.model.set(Model::new(tokenizer, backend));
+        let _ = self.app.model.set(Model::new(tokenizer, backend, &self.app.settings));
     }
 
     /// Ends: takes nothing new, lets the running generation finish within the grace, breaks off
@@ -92,7 +93,7 @@ impl Server {
 
 /// Takes connections until the server ends. `living` is held by each, so its end is theirs.
 async fn accept(app: Arc<App>, listener: tokio::net::TcpListener, living: mpsc::Sender<()>) {
-    let tasks = Arc::new(Semaphore::new(app.lines.most() + ENDING_MAX));
+    let tasks = Arc::new(Semaphore::new(Lines::most_of(app.settings.connections) + ENDING_MAX));
     let mut phase = app.phase.subscribe();
     let router = http::router(&app);
     loop {

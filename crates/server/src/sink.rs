@@ -5,6 +5,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use deltafin_text::Delta;
@@ -104,6 +105,12 @@ impl Sink {
             slot,
             teller,
         }
+    }
+
+    /// Has this raised when nobody wants the reply any more, and lowered until then: for a backend that may
+    /// wait long for something before its next event.
+    pub fn raise_when_left(&self, unwanted: &Arc<AtomicBool>) {
+        self.teller.raise_when_left(unwanted);
     }
 
     /// So many ids of the prompt are taken in already.

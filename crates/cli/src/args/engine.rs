@@ -8,7 +8,7 @@ use clap::builder::{
     BoolishValueParser, OsStringValueParser, TypedValueParser, ValueParserFactory,
 };
 use clap::{Args, ValueEnum};
-use deltafin_engine::{IoMode, MOST_THREADS, Prefetch, SnapshotMemory};
+use deltafin_engine::{IoMode, MOST_THREADS, Prefetch, RequestMemory, SnapshotMemory};
 use deltafin_kernels::IsaKind;
 use deltafin_store::SpineChoice;
 
@@ -107,6 +107,10 @@ pub(crate) struct EngineArgs {
     /// What the command keeps of earlier conversations; most keep nothing.
     #[arg(skip)]
     snapshots: SnapshotMemory,
+
+    /// What the command needs for requests; most are asked nothing.
+    #[arg(skip)]
+    requests: RequestMemory,
 
     /// Print a summary to standard error: speeds, memory, what was read, how, and on which machine
     #[arg(
@@ -212,6 +216,16 @@ impl EngineArgs {
     /// The same, with memory for earlier conversations.
     pub(super) fn with_snapshots(self, snapshots: SnapshotMemory) -> EngineArgs {
         EngineArgs { snapshots, ..self }
+    }
+
+    /// The same, with memory for requests to a server.
+    pub(super) fn with_requests(self, requests: RequestMemory) -> EngineArgs {
+        EngineArgs { requests, ..self }
+    }
+
+    /// The memory for requests to a server.
+    pub(crate) fn requests(&self) -> RequestMemory {
+        self.requests
     }
 
     /// The memory for earlier conversations.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use deltafin_engine::RequestMemory;
 use deltafin_server::Settings;
 
 use super::Usage;
@@ -75,9 +76,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N")]
     default_max_tokens: Option<Positive>,
 
-    /// Bytes of a request at most
-    #[arg(long, value_name = "BYTES", default_value = "32M")]
-    max_body: Positive,
+    /// Bytes of a request at most; 32M by default, less where memory is short
+    ///
+    /// What requests take while they come and are read is a part of --memory: 17 times as much. By
+    /// default that is a sixteenth at most, but enough for bodies of 256K.
+    #[arg(long, value_name = "BYTES")]
+    max_body: Option<Positive>,
 
     /// Seconds of silence after which a connection gets a sign of life; 0 for none
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
@@ -144,7 +148,6 @@ impl ServeArgs {
             queue: self.queue.0,
             replay: Duration::from_secs(self.replay.into()),
             cors_origins: self.cors_origins,
-            max_body_bytes: self.max_body.0.get(),
             default_max_tokens: self.default_max_tokens.map(|count| count.0.get()),
             ping_interval: Duration::from_secs(self.ping_interval.into()),
             shutdown_grace: Duration::from_secs(self.shutdown_grace.into()),
@@ -152,8 +155,20 @@ impl ServeArgs {
         };
         let address = SocketAddr::new(self.host, self.port);
         let log_json = self.log_format == LogFormat::Json;
-        let engine = self.engine.with_snapshots(self.snapshots.memory());
+        let settings = match self.max_body {
+            Some(bytes) => Settings { max_body_bytes: bytes.0.get(), ..settings },
+            None => settings,
+        };
+        let requests = request_memory(&settings, self.max_body.is_some());
+        let engine = self.engine.with_snapshots(self.snapshots.memory()).with_requests(requests);
         let (api_key_file, snapshots) = (self.api_key_file, self.snapshots.disk());
         Ok(Serve { address, settings, api_key_file, log_json, snapshots, engine })
     }
+}
+
+/// The memory for requests. Of bodies that were asked for there is no question.
+fn request_memory(settings: &Settings, is_asked: bool) -> RequestMemory {
+    let (least, most) = settings.request_memory().into_inner();
+    let least = if is_asked { most } else { least };
+    RequestMemory { least, most, position: settings.position_memory() }
 }

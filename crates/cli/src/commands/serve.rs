@@ -10,16 +10,17 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use deltafin_engine::Writes;
-use deltafin_server::{EngineBackend, Entry, Server};
+use deltafin_server::{Backend as _, EngineBackend, Entry, Facts, Server, Settings};
 use deltafin_text::Tokenizer;
 use deltafin_text::chat::Turns;
 
 use crate::args::{EngineArgs, Given, Serve, SnapshotDisk, key};
 use crate::failure::Failure;
 use crate::input::{Bound, Source};
-use crate::interrupt::Interrupts;
+use crate::interrupt::{self, Interrupts};
 use crate::load::{self, Loaded};
 use crate::model_choice::{self, Model};
+use crate::stats::bytes;
 use crate::terminal;
 
 /// How soon a signal is noticed.
@@ -51,11 +52,12 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     let (name, other_names) = names(&model);
     settings.model = name.to_owned();
     settings.aliases.extend(other_names.iter().map(|name| (*name).to_owned()));
-    let served = settings.model.clone();
+    let (served, asked) = (settings.model.clone(), settings.clone());
     let log = |entry: &Entry| terminal::say_parts(entry.event, &entry.words, &entry.members);
     let server = Server::start(listener, settings, log).map_err(|e| about(&e))?;
 
     let (backend, tokenizer, writes) = load(model, &engine, &snapshots)?;
+    say_if_bodies_are_small(&asked, backend.facts());
     server.ready(tokenizer, backend);
     let ending = interrupts.begin();
     terminal::say(&format!("serving {served} on http://{}/v1", server.address()));
@@ -69,6 +71,18 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     server.shut_down();
     conversations::finish(writes.as_ref());
     Ok(())
+}
+
+/// Memory must not decide in silence what is refused.
+fn say_if_bodies_are_small(settings: &Settings, facts: &Facts) {
+    let (usual, largest) = (settings.max_body_bytes, settings.largest_body(facts));
+    if largest < usual {
+        terminal::say(&format!(
+            "requests: {} at most instead of {}, for memory is short; give --max-body for others, or more --memory",
+            bytes(largest as u64),
+            bytes(usual as u64)
+        ));
+    }
 }
 
 /// The keys of a file. One without any would let everybody in.
@@ -117,7 +131,8 @@ fn load(
     let fingerprint = fingerprint(&identity.to_bytes(), engine.recipe().name());
     conversations::keep(&engine, snapshots, weights_in.as_deref())?;
     let (writes, turns) = (engine.snapshot_writes(), Turns::of(&tokenizer));
-    let backend = EngineBackend::start(engine, stop_ids, turns, fingerprint);
+    // What the network's wait looks at, too: nobody waits for a reply that nobody wants.
+    let backend = EngineBackend::start(engine, stop_ids, turns, fingerprint, interrupt::flag());
     Ok((backend.map_err(|e| about(&e))?, tokenizer, writes))
 }
 

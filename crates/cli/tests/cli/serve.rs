@@ -27,7 +27,15 @@ fn serving(args: &[&str]) -> (Child, String) {
     (child, address)
 }
 
-fn ask(address: &str, path: &str, body: &str) -> String {
+/// Asks, and gives the whole answer, head and body.
+pub(crate) fn ask(address: &str, path: &str, body: &str) -> String {
+    let mut answer = String::new();
+    begin(address, path, body).read_to_string(&mut answer).expect("UTF-8");
+    answer
+}
+
+/// Asks, and listens to nothing yet.
+pub(crate) fn begin(address: &str, path: &str, body: &str) -> TcpStream {
     let mut socket = TcpStream::connect(address).expect("connects");
     let length = body.len();
     let method = if body.is_empty() { "GET" } else { "POST" };
@@ -35,9 +43,7 @@ fn ask(address: &str, path: &str, body: &str) -> String {
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
     );
     socket.write_all((head + body).as_bytes()).expect("sent");
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).expect("UTF-8");
-    answer
+    socket
 }
 
 #[test]
@@ -138,7 +144,7 @@ fn it_answers_and_ends_when_asked() {
     }
 }
 
-fn terminate(mut child: Child) {
+pub(crate) fn terminate(mut child: Child) {
     let mut kill = std::process::Command::new("kill");
     assert!(kill.arg(child.id().to_string()).status().expect("kill runs").success());
     assert_eq!(child.wait().expect("ends").code(), Some(0));

@@ -9,6 +9,7 @@ use std::time::Duration;
 use deltafin_testkit::hub::{Draw, Hub, Misstep, Missteps, REPOSITORY};
 
 use crate::program::{Ran, deltafin, fixture, ran, spawn};
+use crate::serve::{ask, begin, terminate};
 use crate::setup::{Place, assert_in_flight, assert_whole, kills, text};
 
 const RUN: [&str; 5] = ["run", "--prompt-ids", "5,9,2,44", "--ids", "--ignore-eos"];
@@ -162,14 +163,57 @@ fn an_interrupt_ends_the_wait_for_a_lost_network() {
     assert_eq!(child.wait().expect("ends").code(), Some(130));
 }
 
-/// Reads what a process says until these words come.
-fn wait_for_words(child: &mut Child, words: &str) {
+/// A source that answers nothing holds nobody who has left, whether it says that or is silent.
+#[test]
+fn a_client_that_leaves_a_server_ends_its_wait_for_a_lost_network() {
+    for misstep in [Misstep::Unavailable, Misstep::Silence] {
+        let (place, dir, _) = streamed();
+        place.hub.misstep(Missteps::of(&[misstep], u64::MAX));
+        let serve = ["serve", "--port", "0", "--snapshot-disk", "0", "--model", text(&dir)];
+        let mut child = spawn(&mut place.command(&serve));
+        let line = wait_for_words(&mut child, " on http://");
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        let address = address.expect("an address").to_owned();
+        let counts = |line: &str| {
+            let page = ask(&address, "/metrics", "");
+            let found = page.lines().find_map(|one| one.strip_prefix(line)).map(str::to_owned);
+            found.unwrap_or_else(|| panic!("{line}: {page}"))
+        };
+        let body = r#"{"prompt":"one two three","max_tokens":2,"stream":true}"#;
+        let asked = begin(&address, "/v1/completions", body);
+        until("asked", || counts("deltafin_network_requests_total ") != "0");
+        drop(asked);
+        until("idle", || counts("deltafin_busy ") == "0");
+        if misstep == Misstep::Unavailable {
+            assert_ne!(counts("deltafin_network_waits_total "), "0");
+        }
+        place.hub.misstep(Missteps::none());
+        let answer = ask(&address, "/v1/completions", body);
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("[DONE]"), "{answer}");
+        assert_ne!(counts("deltafin_network_bytes_total "), "0");
+        terminate(child);
+    }
+}
+
+/// Waits for what must come long before the patience with a source ends.
+#[track_caller]
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}: not within 20 s");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Reads what a process says until these words come, and gives their line.
+fn wait_for_words(child: &mut Child, words: &str) -> String {
     use std::io::{BufRead as _, BufReader};
     let err = child.stderr.take().expect("piped");
     let mut lines = BufReader::new(err).lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.contains(words)), "{words}");
+    let line = lines.find(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}"));
     // Whoever writes more must find a reader.
     std::thread::spawn(move || lines.for_each(drop));
+    line
 }
 
 #[test]

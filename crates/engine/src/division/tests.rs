@@ -1,4 +1,5 @@
 use super::*;
+use crate::RequestMemory;
 use deltafin_budget::{PlanError, SpineFormat};
 
 const MIB: u64 = 1 << 20;
@@ -25,6 +26,8 @@ fn all_options() -> Vec<EngineOptions> {
         contexts.into_iter().flat_map(|c| snapshots.map(|s| (c, s))).map(of).collect();
     let slabs = NonZeroUsize::new(1);
     all.push(EngineOptions { slabs, cache: false, pin: 1 << 30, ..all[1] });
+    let requests = RequestMemory { least: 20 * MIB, most: 500 * MIB, position: 72 };
+    all.extend([0, 1, 3].map(|at| EngineOptions { requests, ..all[at] }));
     all
 }
 
@@ -111,4 +114,18 @@ fn whatever_takes_memory_is_in_the_plan() {
     );
     let off = divide(EngineOptions { cache: false, ..usual });
     assert_eq!((off.cache, off.expert_slabs), (0, plan.working_slabs()));
+}
+
+#[test]
+fn requests_have_a_part_of_the_memory_within_their_bounds() {
+    let (spec, rooms) = models().remove(0);
+    let requests = RequestMemory { least: 20 * MIB, most: 500 * MIB, position: 72 };
+    let options = EngineOptions { requests, context: NonZeroUsize::new(1000), ..all_options()[1] };
+    let bytes = |budget| Division::of(&spec, &rooms, &options, budget).map(|d| d.plan.requests);
+    let (smallest, _) = refused(Division::of(&spec, &rooms, &options, MIB)).unwrap();
+    assert_eq!(bytes(smallest).unwrap(), 20 * MIB + 72_000);
+    assert_eq!(bytes(4 << 30).unwrap(), (4 << 30) / 16 + 72_000);
+    assert_eq!(bytes(64 << 30).unwrap(), 500 * MIB + 72_000);
+    let none = EngineOptions { requests: RequestMemory::default(), ..options };
+    assert_eq!(Division::of(&spec, &rooms, &none, 4 << 30).unwrap().plan.requests, 0);
 }

@@ -62,7 +62,8 @@ pub(crate) fn serve(settings: Settings, manner: Manner) -> (Server, SocketAddr, 
 
 impl Speaker {
     fn start(manner: Manner, runs: Runs) -> Speaker {
-        let facts = Facts { context: 1 << 24, fingerprint: "fp_strain".to_owned() };
+        let facts =
+            Facts { context: 1 << 24, fingerprint: "fp_strain".to_owned(), request_bytes: None };
         let (jobs, waiting) = channel();
         thread::spawn(move || work(manner, &runs, &waiting));
         Speaker { facts, jobs }

@@ -20,6 +20,8 @@ pub(crate) struct ApiError {
 
 /// How long to wait for weights, for a place, or for another server.
 const RETRY_UNAVAILABLE_S: u64 = 5;
+/// The code of what is refused for others have all there is.
+const BUSY: &str = "server_busy";
 
 impl ApiError {
     fn new(status: StatusCode, kind: &'static str, code: &'static str, message: String) -> Self {
@@ -115,11 +117,44 @@ impl ApiError {
         ApiError::new(status, "invalid_request_error", "request_too_large", message)
     }
 
+    /// The body is within the limit, and what is in it takes too much memory.
+    pub(crate) fn too_dense() -> ApiError {
+        let message = "the body has more values than there is memory to read them: send less, or start the \
+                       server with more --memory or a larger --max-body";
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        ApiError::new(status, "invalid_request_error", "request_too_large", message.to_owned())
+    }
+
+    /// The bodies of others take all room.
+    pub(crate) fn no_room() -> ApiError {
+        let message = "other requests take all memory that is set aside for them: try again soon";
+        ApiError::unavailable(BUSY, message)
+    }
+
     /// The body did not come.
     pub(crate) fn body_timeout() -> ApiError {
-        let message = "the body stopped coming: send it without long pauses".to_owned();
+        let message =
+            "the body stopped coming, or comes too slowly: send it without long pauses".to_owned();
         let status = StatusCode::REQUEST_TIMEOUT;
         ApiError::new(status, "invalid_request_error", "request_timeout", message)
+    }
+
+    /// What came is no request that can be read.
+    pub(crate) fn unread(status: StatusCode) -> ApiError {
+        let (code, message) = match status {
+            StatusCode::URI_TOO_LONG => ("request_too_large", "the path is too long: shorten it"),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => (
+                "request_too_large",
+                "the headers are too many or too large: send fewer, within 32 KiB",
+            ),
+            _ => ("invalid_value", "what came is no HTTP/1.1 request: send one, without TLS"),
+        };
+        ApiError::new(status, "invalid_request_error", code, message.to_owned())
+    }
+
+    /// The host of a request is missing, or is none.
+    pub(crate) fn host(message: &str) -> ApiError {
+        ApiError::value("", message)
     }
 
     /// No key, or a wrong one.
@@ -139,14 +174,14 @@ impl ApiError {
             "the model answers one request at a time and its queue is full: try again in {retry_after_s} s"
         );
         let status = StatusCode::TOO_MANY_REQUESTS;
-        let error = ApiError::new(status, "rate_limit_error", "server_busy", message);
+        let error = ApiError::new(status, "rate_limit_error", BUSY, message);
         ApiError { retry_after_s: Some(retry_after_s), ..error }
     }
 
     /// All connections are at work.
     pub(crate) fn crowded() -> ApiError {
         let message = "all connections of this server are in use: try again soon";
-        ApiError::unavailable("server_busy", message)
+        ApiError::unavailable(BUSY, message)
     }
 
     /// The generation failed.
@@ -201,6 +236,7 @@ impl IntoResponse for ApiError {
             StatusCode::PAYLOAD_TOO_LARGE
             | StatusCode::REQUEST_TIMEOUT
             | StatusCode::LENGTH_REQUIRED => close(headers),
+            StatusCode::SERVICE_UNAVAILABLE if self.code == BUSY => close(headers),
             _ => {}
         }
         // For doors that say it in another dialect.

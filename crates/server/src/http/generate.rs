@@ -8,10 +8,9 @@ use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, Version};
 use axum::response::Response;
 use deltafin_text::reply::{Channel, ReplyOptions};
-use serde_json::Value;
 
 use super::answer::{streamed, whole};
-use super::body::Payload;
+use super::body::{Payload, off_thread};
 use super::guard::RequestId;
 use super::prompt::{OPENING_TOKENS, render, room};
 use super::{ApiError, set};
@@ -48,38 +47,22 @@ pub(super) async fn completion(asked: Asked, body: Payload) -> Result<Response, 
 /// Prepares a request, has it generated, and answers.
 pub(super) async fn generate(
     (State(app), Extension(RequestId(id)), version, Extension(line)): Asked,
-    Payload(body): Payload,
+    body: Payload,
     prepare: fn(&App, &Model, &Fields<'_>) -> Result<Prepared, ApiError>,
 ) -> Result<Response, ApiError> {
-    let shared = app.clone();
-    let Prepared { mut plan, shape, options } = off_thread(move || {
-        let value = parse(&body)?;
-        prepare(&shared, shared.model()?, &Fields::of_request(&value)?)
-    })
-    .await?;
+    // Within the context, what was made of it is small.
+    let (Prepared { mut plan, shape, options }, _) = body.read(app.clone(), prepare).await?;
     plan.guide = guided(&app, &plan.wish).await?;
+    // Whoever was asked to end while this was read takes nothing new.
+    app.model()?;
     let generation = Generation::join(&app, plan, id, shape.id().to_owned())?;
+    line.generates();
     let mut response = match options.stream {
         true => streamed(&app, generation, shape, line),
         false => whole(&app, generation, shape, version, line).await,
     };
     tell(response.headers_mut(), &options);
     Ok(response)
-}
-
-/// Reading and tokenizing megabytes takes a while; connections are not to wait for it.
-pub(super) async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(ApiError::internal("reading the request failed")))
-}
-
-/// A body's JSON, whatever its content type says.
-pub(super) fn parse(body: &[u8]) -> Result<Value, ApiError> {
-    serde_json::from_slice(body).map_err(|error| {
-        ApiError::json(format!("the body is not JSON: {}", shown(&error.to_string())))
-    })
 }
 
 pub(super) fn check_model(app: &App, fields: &Fields<'_>) -> Result<(), ApiError> {

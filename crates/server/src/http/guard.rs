@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::{ApiError, body, close, messages, set};
+use super::{ApiError, body, close, host, messages, set};
 use crate::app::App;
 use crate::log::Entry;
 
@@ -42,7 +42,7 @@ pub(super) async fn answer(State(door): State<Door>, mut request: Request, next:
     let id = request_id(app, request.headers());
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
     let origin = allowed_origin(app, request.headers());
-    let admitted = origin.clone().and_then(|_| admit(app, name, request.headers()));
+    let admitted = origin.clone().and_then(|_| admit(app, name, &request));
     let is_guest = request.extensions().get::<Guest>().is_some();
     let mut response = match (&origin, admitted) {
         (Ok(Some(_)), _) if is_preflight(&request) => preflight(request.headers()),
@@ -99,13 +99,9 @@ fn request_id(app: &App, headers: &HeaderMap) -> String {
 }
 
 /// Host name and key. Health and the page, which knows nothing, are for everybody who reaches us.
-fn admit(app: &App, name: &str, headers: &HeaderMap) -> Result<(), ApiError> {
-    // A page elsewhere can give its own name our address; then that name is in `Host`.
-    let host = header(headers, HOST).unwrap_or_default();
-    if app.loopback && !host.is_empty() && !is_loopback_name(host) {
-        let message = "this server answers to localhost only: use http://127.0.0.1 as the address";
-        return Err(ApiError::origin(message.to_owned()));
-    }
+fn admit(app: &App, name: &str, request: &Request) -> Result<(), ApiError> {
+    let headers = request.headers();
+    host::check(request, app.loopback)?;
     if matches!(name, "health" | "page") || app.settings.api_keys.is_empty() {
         return Ok(());
     }
@@ -131,7 +127,9 @@ fn allowed_origin(app: &App, headers: &HeaderMap) -> Result<Option<String>, ApiE
     if allowed.iter().any(|one| one == "*" || one == origin) {
         return Ok(Some(origin.to_owned()));
     }
-    if header(headers, HOST).is_some_and(|host| origin == format!("http://{host}")) {
+    if header(headers, HOST)
+        .is_some_and(|host| origin.eq_ignore_ascii_case(&format!("http://{host}")))
+    {
         return Ok(None);
     }
     Err(ApiError::origin(
@@ -173,18 +171,6 @@ fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// `localhost`, a name below it, or a loopback address, with or without a port.
-fn is_loopback_name(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let name = name.trim_end_matches('.').to_ascii_lowercase();
-    name == "localhost"
-        || name.ends_with(".localhost")
-        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 /// Compares in a time that depends on the lengths alone.
 fn same(given: &str, key: &str) -> bool {
     let differing = given.bytes().zip(key.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
@@ -194,26 +180,6 @@ fn same(given: &str, key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_this_machine_s_names_are_loopback() {
-        for name in [
-            "localhost",
-            "LOCALHOST:8080",
-            "a.localhost",
-            "127.0.0.1:1",
-            "127.9.9.9",
-            "[::1]:80",
-            "[::1]",
-        ] {
-            assert!(is_loopback_name(name), "{name}");
-        }
-        for name in
-            ["evil.example", "localhost.evil.example", "10.0.0.1", "[::2]", "127.0.0.1.nip.io", ""]
-        {
-            assert!(!is_loopback_name(name), "{name}");
-        }
-    }
 
     #[test]
     fn keys_are_the_same_only_whole() {

@@ -43,7 +43,7 @@ pub(super) async fn count_tokens(
     on_body(app.0, body, |_, model, fields| {
         let Conversation { request, results, .. } = anthropic::conversation(fields)?;
         let prompt = render(model, "messages", &request, &results)?;
-        Ok(json!({ "input_tokens": prompt.len().saturating_sub(OPENING_TOKENS) }))
+        Ok(json!({ "input_tokens": prompt.len().saturating_sub(OPENING_TOKENS) }).to_string())
     })
     .await
 }

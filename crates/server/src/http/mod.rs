@@ -5,12 +5,14 @@ mod body;
 mod error;
 mod generate;
 mod guard;
+mod host;
 mod messages;
 mod page;
 mod prompt;
 mod props;
 mod responses;
 mod small;
+mod unread;
 
 use std::sync::Arc;
 
@@ -30,6 +32,7 @@ pub(crate) use error::ApiError;
 use crate::app::App;
 use guard::Door;
 pub(crate) use guard::Guest;
+pub(crate) use unread::unread;
 
 type Routes = MethodRouter<Arc<App>>;
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
 use super::body::Payload;
-use super::generate::{off_thread, parse};
 use super::prompt::render;
 use super::{ApiError, json as document, text};
 use crate::app::{App, Model, Phase};
@@ -39,10 +39,12 @@ pub(super) async fn models(State(app): State<Arc<App>>) -> Response {
 
 pub(super) async fn model(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Result<Response, ApiError> {
-    let name = name.trim_end_matches('/');
     let served = &app.settings.model;
+    // No name of a model has bytes that are no text.
+    let Ok(Path(name)) = name else { return Err(ApiError::model("\u{fffd}", served)) };
+    let name = name.trim_end_matches('/');
     if name == served || app.settings.aliases.iter().any(|alias| alias == name) {
         Ok(document(StatusCode::OK, &described(&app, name)))
     } else {
@@ -81,7 +83,10 @@ pub(super) async fn tokenize(
                 return Err(ApiError::missing("content", message));
             }
         };
-        Ok(json!({ "count": tokens.len(), "tokens": tokens }))
+        // Not by way of values: each would take twenty times as much as an id.
+        let ids = serde_json::to_string(&tokens);
+        let ids = ids.map_err(|error| ApiError::internal(&error.to_string()))?;
+        Ok(format!("{{\"count\":{},\"tokens\":{ids}}}", tokens.len()))
     })
     .await
 }
@@ -93,6 +98,11 @@ pub(super) async fn detokenize(
 ) -> Result<Response, ApiError> {
     on_body(app, payload, |_, model, fields| {
         let tokens = fields.array("tokens")?.ok_or_else(|| fields.missing("tokens"))?;
+        let (count, context) = (tokens.len(), model.backend.facts().context);
+        if count > context {
+            let message = format!("tokens has {count} ids, more than the context of {context}");
+            return Err(ApiError::value("tokens", message));
+        }
         let id = |(at, value): (usize, &Value)| {
             let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
             id.ok_or_else(|| wrong_type(&format!("tokens[{at}]"), "a token id", value))
@@ -100,7 +110,7 @@ pub(super) async fn detokenize(
         let ids: Vec<u32> = tokens.iter().enumerate().map(id).collect::<Result<_, _>>()?;
         let text = model.tokenizer.text(&ids);
         let text = text.map_err(|error| ApiError::value("tokens", error.to_string()))?;
-        Ok(json!({ "content": text, "prompt": text }))
+        Ok(json!({ "content": text, "prompt": text }).to_string())
     })
     .await
 }
@@ -108,34 +118,30 @@ pub(super) async fn detokenize(
 /// Steers a generation that runs.
 pub(super) async fn control(
     State(app): State<Arc<App>>,
-    Payload(body): Payload,
+    payload: Payload,
 ) -> Result<Response, ApiError> {
-    let value = parse(&body)?;
-    let fields = Fields::of_request(&value)?;
-    let id = fields.needed_string("id")?;
-    match fields.needed_string("action")? {
-        "reasoning_end" => {}
-        other => {
-            let message = format!("action is '{}': use reasoning_end", shown(other));
-            return Err(ApiError::value("action", message));
+    on_body(app, payload, |app, _, fields| {
+        let id = fields.needed_string("id")?;
+        match fields.needed_string("action")? {
+            "reasoning_end" => {}
+            other => {
+                let message = format!("action is '{}': use reasoning_end", shown(other));
+                return Err(ApiError::value("action", message));
+            }
         }
-    }
-    let applied = app.controls.end_reasoning(id).ok_or_else(|| ApiError::reply(&shown(id)))?;
-    Ok(document(
-        StatusCode::OK,
-        &json!({ "id": id, "action": "reasoning_end", "applied": applied }),
-    ))
+        let applied = app.controls.end_reasoning(id).ok_or_else(|| ApiError::reply(&shown(id)))?;
+        Ok(json!({ "id": id, "action": "reasoning_end", "applied": applied }).to_string())
+    })
+    .await
 }
 
 pub(super) async fn on_body(
     app: Arc<App>,
-    Payload(body): Payload,
-    work: fn(&App, &Model, &Fields<'_>) -> Result<Value, ApiError>,
+    payload: Payload,
+    work: fn(&App, &Model, &Fields<'_>) -> Result<String, ApiError>,
 ) -> Result<Response, ApiError> {
-    let answer = off_thread(move || {
-        let value = parse(&body)?;
-        work(&app, app.model()?, &Fields::of_request(&value)?)
-    })
-    .await?;
-    Ok(document(StatusCode::OK, &answer))
+    let (answer, lease) = payload.read(app, work).await?;
+    let mut response = text(StatusCode::OK, "application/json", answer);
+    response.extensions_mut().insert(lease);
+    Ok(response)
 }

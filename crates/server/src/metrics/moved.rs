@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::{head, value};
-use crate::backend::{DriveUse, Moved};
+use crate::backend::{DriveUse, Moved, NetworkUse};
 
 /// Everything a backend counts.
 pub(super) fn write(moved: &Moved, out: &mut String) {
@@ -17,8 +17,20 @@ pub(super) fn write(moved: &Moved, out: &mut String) {
     ] {
         value(name, "counter", help, count, out);
     }
+    moved.network.iter().for_each(|network| write_network(network, out));
     write_waits(moved, out);
     write_drives(&moved.drives, out);
+}
+
+fn write_network(network: &NetworkUse, out: &mut String) {
+    for (name, help, count) in [
+        ("deltafin_network_experts_total", "Experts fetched over the network", network.experts),
+        ("deltafin_network_bytes_total", "Bytes of these", network.bytes),
+        ("deltafin_network_requests_total", "Requests sent for these", network.requests),
+        ("deltafin_network_waits_total", "Pauses after requests in vain", network.waits),
+    ] {
+        value(name, "counter", help, count, out);
+    }
 }
 
 fn write_waits(moved: &Moved, out: &mut String) {
@@ -75,7 +87,14 @@ mod tests {
         };
         let mut page = String::new();
         write(&moved, &mut page);
+        assert!(!page.contains("network"), "{page}");
+        let network = NetworkUse { experts: 2, bytes: 9, requests: 5, waits: 1 };
+        write(&Moved { network: Some(network), ..Moved::default() }, &mut page);
         for line in [
+            "deltafin_network_experts_total 2",
+            "deltafin_network_bytes_total 9",
+            "deltafin_network_requests_total 5",
+            "deltafin_network_waits_total 1",
             "deltafin_read_bytes_total 7",
             "deltafin_drive_read_bytes_total{drive=\"0\",folder=\"/a\"} 3",
             "deltafin_drive_read_bytes_total{drive=\"1\",folder=\"/b\"} 4",

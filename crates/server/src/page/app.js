@@ -324,7 +324,7 @@ function mean(name, { get, grown }) {
 
 /** Bytes by where they come from, and how busy each drive is. */
 function reads({ seconds, get, grown, drives }) {
-  return drives.flatMap(({ labels, folder }) => {
+  return network({ seconds, get, grown }).concat(drives.flatMap(({ labels, folder }) => {
     const read = `drive_read_bytes_total${labels}`;
     const source = folder === "memory" ? "memory" : `drive ${folder}`;
     const rows = [[`Read from ${source}`, `${bytes(get(read))}, ${bytes(grown(read) / seconds)}/s`]];
@@ -333,7 +333,16 @@ function reads({ seconds, get, grown, drives }) {
       rows.push([`Utilisation of ${source}`, part(busy, seconds)]);
     }
     return rows;
-  });
+  }));
+}
+
+/** What comes over the network first, where experts do. */
+function network({ seconds, get, grown }) {
+  const fetched = get("network_bytes_total");
+  if (fetched === undefined) return [];
+  const waits = get("network_waits_total");
+  const rate = `${bytes(fetched)}, ${bytes(grown("network_bytes_total") / seconds)}/s`;
+  return [["Fetched over the network", waits ? `${rate}, asked again ${waits} times` : rate]];
 }
 
 /** Where the time goes: into waiting for weights, or into arithmetic. */

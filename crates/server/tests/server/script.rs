@@ -100,7 +100,7 @@ pub(crate) fn start_with(settings: Settings, acts: &[Act]) -> Rig {
 pub(crate) fn start_wide(settings: Settings, acts: &[Act], context: usize) -> Rig {
     let (server, at) = start_unloaded(settings);
     let log = Arc::new(Log::default());
-    let facts = Facts { context, fingerprint: "fp_00000000".to_owned() };
+    let facts = Facts { context, fingerprint: "fp_00000000".to_owned(), request_bytes: None };
     server.ready(tokenizer(), Scripted { facts, acts: acts.to_vec(), log: log.clone() });
     Rig { server, at, log }
 }

@@ -1,5 +1,6 @@
 //! The end of a server.
 
+use std::io::{BufReader, Read as _};
 use std::net::TcpStream;
 use std::thread::spawn;
 use std::time::{Duration, Instant};
@@ -7,8 +8,10 @@ use std::time::{Duration, Instant};
 use deltafin_server::Settings;
 use serde_json::json;
 
-use crate::script::{Act, quick, start, start_with};
-use crate::wire::chat;
+use crate::script::{Act, quick, soon, start, start_with};
+use crate::wire::{chat, get, head, said};
+
+const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[test]
 fn what_runs_may_finish() {
@@ -39,4 +42,34 @@ fn what_does_not_finish_is_broken_off_after_the_grace() {
     ends.join().unwrap();
     let took = began.elapsed();
     assert!((Duration::from_millis(290)..Duration::from_millis(2900)).contains(&took), "{took:?}");
+}
+
+/// Only a generation has the grace: neither silence nor half a request holds up the end.
+#[test]
+fn nobody_waits_for_the_rest_of_a_request() {
+    let grace = Duration::from_secs(60);
+    let settings = Settings { shutdown_grace: grace, ..quick() };
+    let rig = start_with(settings, &[Act::Wait(1500), Act::Say("x"), Act::Stop]);
+    let running = chat(rig.at, json!({ "stream": true }));
+    let silent = said(rig.at, b"");
+    let used = said(rig.at, HEALTH);
+    let mut answer = head(BufReader::new(used.try_clone().expect("a handle")));
+    assert!(answer.text().contains("ok"));
+    let half_head = said(rig.at, &HEALTH[..30]);
+    let post = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{";
+    let half_body = said(rig.at, post);
+    soon("both", || get(rig.at, "/metrics", "").text().contains("{state=\"asking\"} 2"));
+    let began = Instant::now();
+    let ends = spawn(move || rig.server.shut_down());
+    let told = head(BufReader::new(half_body));
+    assert_eq!(told.header("connection"), Some("close"));
+    assert_eq!(told.refusal().1, "shutting_down");
+    for mut socket in [silent, used, half_head] {
+        let mut rest = Vec::new();
+        let _ = socket.read_to_end(&mut rest);
+        assert_eq!(rest, b"");
+    }
+    assert_eq!(running.events().last().unwrap(), "[DONE]");
+    ends.join().unwrap();
+    assert!(began.elapsed() < grace, "{:?}", began.elapsed());
 }
