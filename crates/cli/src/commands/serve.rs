@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use deltafin_engine::Writes;
-use deltafin_server::{Backend as _, EngineBackend, Entry, Facts, Server, Settings};
+use deltafin_server::{Backend as _, EngineBackend, Entry, Server};
 use deltafin_text::Tokenizer;
 use deltafin_text::chat::Turns;
 
@@ -57,11 +57,12 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     let server = Server::start(listener, settings, log).map_err(|e| about(&e))?;
 
     let (backend, tokenizer, writes) = load(model, &engine, &snapshots)?;
-    say_if_bodies_are_small(&asked, backend.facts());
+    let largest = asked.largest_body(backend.facts());
     server.ready(tokenizer, backend);
     let ending = interrupts.begin();
     terminal::say(&format!("serving {served} on http://{}/v1", server.address()));
     terminal::say(&format!("to chat in a browser, open http://{}/", server.address()));
+    say_if_bodies_are_small(asked.max_body_bytes, largest);
     systemd::notify("READY=1");
     while !ending.load(Ordering::SeqCst) {
         sleep(WATCH_INTERVAL);
@@ -74,8 +75,7 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
 }
 
 /// Memory must not decide in silence what is refused.
-fn say_if_bodies_are_small(settings: &Settings, facts: &Facts) {
-    let (usual, largest) = (settings.max_body_bytes, settings.largest_body(facts));
+fn say_if_bodies_are_small(usual: usize, largest: usize) {
     if largest < usual {
         terminal::say(&format!(
             "requests: {} at most instead of {}, for memory is short; give --max-body for others, or more --memory",

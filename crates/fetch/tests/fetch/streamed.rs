@@ -214,7 +214,7 @@ fn an_interrupt_ends_the_wait_on_a_connection_that_stands_still() {
         set_up(&hub, dir.path(), Wanted::Spine).unwrap();
         let endpoint = hub.endpoint();
         let patience = Patience { stall: Duration::from_secs(3600), ..Patience::default() };
-        let streaming = Streaming { dir: dir.path(), endpoint: Some(&endpoint), jobs: 4, patience };
+        let streaming = streaming(dir.path(), &endpoint, patience);
         let interrupted = Arc::new(AtomicBool::new(false));
         let checkpoint = open_streamed(&streaming, quiet(), interrupted.clone()).unwrap();
         let engine = Engine::open(checkpoint, options(Prefetch::Off)).unwrap();
