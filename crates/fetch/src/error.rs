@@ -59,6 +59,11 @@ pub enum FetchError {
     )]
     NoHoles { path: PathBuf, reason: io::Error },
     #[error(
+        "{}: the file system of this drive leaves no holes in files (exFAT and FAT do not, nor do some shares), so that a part of the model would take the room of all of it; give a folder on another drive with --model, or fetch all of it with --full",
+        path.display()
+    )]
+    NoParts { path: PathBuf },
+    #[error(
         "{}: experts that come are written here, and that is not allowed ({reason}); let this user write to the folder and what is in it, or make it whole with 'deltafin setup --full' as a user who may",
         path.display()
     )]

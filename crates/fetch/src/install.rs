@@ -123,6 +123,7 @@ pub fn install(
             watch.event(Event::Kept { bytes: record.listing.bytes() });
             return Ok(done);
         }
+        check_parts(order.dir, &wanted)?;
         if state != Some((kind, false)) {
             folder.begin(&record, kind).map_err(disk)?;
         }
@@ -153,6 +154,7 @@ pub fn list(
         let forecaster = forecaster(order, &listing, &remote, manner, note).await?;
         let most = forecaster.as_ref().map(|of| of.forecast(&Wanted::All, frees).most);
         let wanted = choose(order, &listing, state, &*watch, most).map_err(disk)?;
+        check_parts(order.dir, &wanted)?;
         let packed = forecaster.map(|forecaster| forecaster.forecast(&wanted, frees));
         let goal = Goal { wanted: wanted.clone(), frees };
         let ask = |file| prospect::ask(&remote, order.source, manner, order.dir, file, &goal);
@@ -231,6 +233,15 @@ fn choose(
             Wanted::Spine
         }
     })
+}
+
+/// Refuses a part of a model where what is not here would take room, too.
+fn check_parts(dir: &Path, wanted: &Wanted) -> Result<(), FetchError> {
+    let is_part = matches!(wanted, Wanted::Spine | Wanted::Layers(_));
+    match is_part && !hole::is_unwritten_free(dir) {
+        true => Err(FetchError::NoParts { path: dir.to_owned() }),
+        false => Ok(()),
+    }
 }
 
 /// What there is if nothing is left to be done.

@@ -1,21 +1,38 @@
-//! Giving bytes of a file back to its drive.
+//! Holes in files: bytes that take no room on their drive.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 /// Whether the drive of a folder takes bytes of a file back. It is tried on a small file.
 pub(crate) fn is_possible(dir: &Path) -> bool {
     const BYTES: u64 = 1 << 16;
+    let tried = try_in(dir, |file| {
+        file.set_len(BYTES)?;
+        punch(file, 0, BYTES)
+    });
+    tried.is_ok()
+}
+
+/// Whether bytes before others that were never written take no room on the drive of a folder: on exFAT and FAT,
+/// and on some shares, they do. It is tried on a small file; where that fails, whoever writes next says why.
+pub(crate) fn is_unwritten_free(dir: &Path) -> bool {
+    const BYTES: u64 = 4 << 20;
+    let tried = try_in(dir, |file| {
+        file.write_all_at(&[1], BYTES)?;
+        file.sync_all()?;
+        Ok(file.metadata()?.blocks() * 512)
+    });
+    tried.map_or(true, |taken| taken < BYTES)
+}
+
+fn try_in<T>(dir: &Path, attempt: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
     let there = dir.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
     let path = there.join(format!(".deltafin-hole-{}", std::process::id()));
-    let tried = File::create(&path).and_then(|file| {
-        file.set_len(BYTES)?;
-        punch(&file, 0, BYTES)
-    });
+    let tried = File::create(&path).and_then(|file| attempt(&file));
     let _ = fs::remove_file(&path);
-    tried.is_ok()
+    tried
 }
 
 /// Whether a file is setup's own: bytes of one that has another name elsewhere, or lies elsewhere, are
@@ -43,4 +60,16 @@ fn punch(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 #[cfg(target_os = "macos")]
 fn punch(_: &File, _: u64, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_leave_nothing_and_find_what_this_drive_can() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(is_unwritten_free(dir.path()) && is_possible(dir.path()));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
 }
