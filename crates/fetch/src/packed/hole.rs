@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
+use crate::folder::NOTES;
+
 /// Whether the drive of a folder takes bytes of a file back. It is tried on a small file.
 pub(crate) fn is_possible(dir: &Path) -> bool {
     const BYTES: u64 = 1 << 16;
@@ -27,12 +29,14 @@ pub(crate) fn is_unwritten_free(dir: &Path) -> bool {
     tried.map_or(true, |taken| taken < BYTES)
 }
 
+/// Tries something on a file of no name: whoever is killed meanwhile leaves nothing in the model's folder.
 fn try_in<T>(dir: &Path, attempt: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
-    let there = dir.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
-    let path = there.join(format!(".deltafin-hole-{}", std::process::id()));
-    let tried = File::create(&path).and_then(|file| attempt(&file));
-    let _ = fs::remove_file(&path);
-    tried
+    let notes = dir.join(NOTES);
+    let there = std::iter::once(&*notes).chain(dir.ancestors()).find(|path| path.is_dir());
+    let path = there.unwrap_or(Path::new(".")).join(format!(".hole-{}", std::process::id()));
+    let file = File::create(&path)?;
+    fs::remove_file(&path)?;
+    attempt(&file)
 }
 
 /// Whether a file is setup's own: bytes of one that has another name elsewhere, or lies elsewhere, are
