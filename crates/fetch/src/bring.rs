@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use deltafin_checkpoint::Recipe;
+use deltafin_checkpoint::{Identity, Recipe};
 use deltafin_store::SpineNote;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
@@ -45,6 +45,9 @@ impl Bring<'_> {
             received += self.beforehand(&listing, is_packed).await?;
         }
         let mut packer = if is_packed { self.packer(&listing)? } else { None };
+        if let Some(identity) = packer.as_deref().and_then(Packer::known_identity) {
+            self.note_identity(identity)?;
+        }
         let needed = room::check(&self.folder, &listing, &self.goal, packer.as_deref())?;
         self.watch.event(Event::Plan { source: &listing.source, files, bytes: needed });
         let is_partial = matches!(self.goal.wanted, Wanted::Layers(_));
@@ -115,6 +118,17 @@ impl Bring<'_> {
         }
     }
 
+    /// Notes what the pack is known by, before it says so itself: once released bytes are freed, nothing else tells
+    /// that it is this checkpoint's.
+    fn note_identity(&mut self, identity: Identity) -> Result<(), FetchError> {
+        if self.note.identity != Some(identity) {
+            self.note.identity = Some(identity);
+            let laid = self.folder.lay(self.note);
+            laid.map_err(|error| FetchError::disk(self.order.dir, error))?;
+        }
+        Ok(())
+    }
+
     /// Notes that what was wanted is here.
     fn finish(&mut self, listing: &Listing, packer: Option<&Packer>) -> Result<(), FetchError> {
         let disk = |error| FetchError::disk(self.order.dir, error);
@@ -124,8 +138,8 @@ impl Bring<'_> {
             Wanted::Spine => Kind::Stream,
         };
         if let Some(packer) = packer {
-            self.note.identity = Some(packer.finish()?);
-            self.folder.lay(self.note).map_err(disk)?;
+            self.note_identity(packer.identity()?)?;
+            packer.finish()?;
         }
         if kind == Kind::Stream {
             settle(&self.folder, listing).map_err(disk)?;

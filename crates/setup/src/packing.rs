@@ -141,14 +141,27 @@ impl Packing {
         Ok(())
     }
 
+    /// The checkpoint's identity, if what is there was known by it.
+    pub fn known(&self) -> Option<Identity> {
+        (self.manifest.source != self.provisional).then_some(self.manifest.source)
+    }
+
+    /// The checkpoint's identity, once all parts are there.
+    pub fn identity(&self) -> Result<Identity, ConvertError> {
+        if let Some(known) = self.known() {
+            return Ok(known);
+        }
+        let others = self.checkpoint.catalog.shards().len();
+        let pack = SpinePack::of(self.manifest.clone(), self.target.dir(), others)?;
+        self.checkpoint.identity_with(&pack).map_err(ConvertError::Identity)
+    }
+
     /// Makes it a pack, of which all parts are there; gives the checkpoint's identity.
     pub fn finish(&mut self) -> Result<Identity, ConvertError> {
         if self.is_pack {
             return Ok(self.manifest.source);
         }
-        let others = self.checkpoint.catalog.shards().len();
-        let pack = SpinePack::of(self.manifest.clone(), self.target.dir(), others)?;
-        let identity = self.checkpoint.identity_with(&pack).map_err(ConvertError::Identity)?;
+        let identity = self.identity()?;
         self.manifest.source = identity;
         // The reader's check, before the pack says that it is one.
         self.checkpoint.catalog.with_pack(&self.manifest)?;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use deltafin_checkpoint::pack::PackPart;
 use deltafin_checkpoint::{Identity, IdentityHasher, Span};
 use deltafin_setup::Packing;
-use deltafin_store::{Checkpoint, OpenError, SpineNote, Store, pack_dir};
+use deltafin_store::{Checkpoint, OpenError, SpineNote, SpinePack, Store, pack_dir};
 
 use super::arriving::Arriving;
 use super::hole;
@@ -61,12 +61,13 @@ impl Packer {
         let kept = checkpoint.never_packed(recipe).collect();
         let parts = Parts::of(&checkpoint.catalog, recipe, kept);
         let same = checkpoint.clone();
-        let is_ours = |found: Identity| {
-            let can_be_told = || shards.iter().all(|file| has_spine(&folder, file));
-            note.identity == Some(found)
-                || can_be_told() && same.identity().is_ok_and(|identity| identity == found)
-        };
         let out = pack_dir(&dir, recipe);
+        // By the released bytes; where some of these are freed, by what the pack has of them.
+        let told = || match shards.iter().all(|file| has_spine(&folder, file)) {
+            true => same.identity().ok(),
+            false => same.identity_with(&SpinePack::open(&out, 0).ok()?).ok(),
+        };
+        let is_ours = |found: Identity| note.identity == Some(found) || told() == Some(found);
         let packing = Packing::open(checkpoint, recipe, &out, provisional, is_ours)?;
         let made = parts.all().iter().map(|packed| packed.part).filter(|part| packing.has(*part));
         let made = Mutex::new(made.collect());
@@ -253,9 +254,20 @@ impl Packer {
         Ok(missing - passing + growth + passing.min(self.parts.window()) + both)
     }
 
-    /// Makes it a pack. Gives what is to be noted from here on.
-    pub(crate) fn finish(&self) -> Result<Identity, FetchError> {
-        Ok(self.work().packing.finish()?)
+    /// What a pack that was there is known by.
+    pub(crate) fn known_identity(&self) -> Option<Identity> {
+        self.work().packing.known()
+    }
+
+    /// What the pack will be known by, of which all is made.
+    pub(crate) fn identity(&self) -> Result<Identity, FetchError> {
+        Ok(self.work().packing.identity()?)
+    }
+
+    /// Makes it a pack.
+    pub(crate) fn finish(&self) -> Result<(), FetchError> {
+        self.work().packing.finish()?;
+        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use deltafin_checkpoint::Recipe;
 use deltafin_fetch::{
     Event, FetchError, Installed, Order, Spine, Wanted, give_up, install, is_finished, verify,
 };
-use deltafin_store::{SpineChoice, SpineError, open_dir};
+use deltafin_store::{SpineChoice, SpineError, SpineNote, open_dir};
 use deltafin_testkit::fixture;
 use deltafin_testkit::hub::{Draw, Hub, Misstep, Missteps, checkpoint_files};
 
@@ -190,6 +190,17 @@ fn stopped_anywhere_it_goes_on_to_the_same_pack() {
         assert_packed(dir.path());
         assert!(holes(dir.path()) > 0);
     }
+}
+
+#[test]
+fn stopped_before_its_identity_was_noted_a_pack_is_known_by_what_it_has() {
+    let (hub, dir) = (whole_hub(), tempfile::tempdir().unwrap());
+    run(&hub, dir.path(), Wanted::All, FREED).unwrap();
+    let unknown = SpineNote { recipe: Recipe::Int8, is_freed: true, identity: None };
+    unknown.write(dir.path()).unwrap();
+    assert_eq!(run(&hub, dir.path(), Wanted::All, Spine::AsBegun).unwrap().received, 0);
+    assert_packed(dir.path());
+    assert_ne!(SpineNote::read(dir.path()).unwrap(), unknown);
 }
 
 #[test]
