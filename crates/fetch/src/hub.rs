@@ -13,6 +13,7 @@ use reqwest::Url;
 use crate::fault::Fault;
 use crate::line::Line;
 use crate::listing::{Listing, RemoteFile};
+use crate::source::shown;
 use crate::{FetchError, Source};
 
 /// Where the hub is, unless `HF_ENDPOINT` says otherwise.
@@ -33,7 +34,7 @@ pub(crate) fn endpoint(given: Option<&str>) -> Result<Url, FetchError> {
     let text = given.unwrap_or(ENDPOINT);
     let parsed = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     parsed.ok_or_else(|| FetchError::Source {
-        what: format!("HF_ENDPOINT is '{text}'"),
+        what: format!("HF_ENDPOINT is '{}'", shown(text)),
         why: "it is to be a URL such as https://huggingface.co".to_owned(),
     })
 }
@@ -125,5 +126,7 @@ mod tests {
         assert_eq!(url("https://h/x/").as_str(), "https://h/x/api/models/a/b/tree/refs%2Fpr%2F1");
         assert_eq!(at("http://h").folder("c0").unwrap().as_str(), "http://h/a/b/resolve/c0");
         assert!(endpoint(Some("huggingface.co")).is_err());
+        let refused = endpoint(Some("ftp://name:word@host/")).unwrap_err().to_string();
+        assert!(refused.starts_with("HF_ENDPOINT is 'ftp://host/'"), "{refused}");
     }
 }

@@ -106,7 +106,7 @@ pub(crate) fn without_login(url: &Url) -> Url {
 }
 
 /// What was typed, as it may be shown.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     match text.split_once("://") {
         Some((scheme, rest)) => {
             let host = rest.find(['/', '?', '#']).unwrap_or(rest.len());
