@@ -22,6 +22,7 @@ pub(crate) struct ApiError {
 const RETRY_UNAVAILABLE_S: u64 = 5;
 /// The code of what is refused for others have all there is.
 const BUSY: &str = "server_busy";
+const SHUTTING_DOWN: &str = "shutting_down";
 
 impl ApiError {
     fn new(status: StatusCode, kind: &'static str, code: &'static str, message: String) -> Self {
@@ -204,7 +205,7 @@ impl ApiError {
 
     /// The server is about to end.
     pub(crate) fn shutting_down() -> ApiError {
-        ApiError::unavailable("shutting_down", "the server is shutting down: try again later")
+        ApiError::unavailable(SHUTTING_DOWN, "the server is shutting down: try again later")
     }
 
     fn unavailable(code: &'static str, message: &str) -> ApiError {
@@ -237,6 +238,8 @@ impl IntoResponse for ApiError {
             | StatusCode::REQUEST_TIMEOUT
             | StatusCode::LENGTH_REQUIRED => close(headers),
             StatusCode::SERVICE_UNAVAILABLE if self.code == BUSY => close(headers),
+            // Said to every connection, also to one that has not heard yet that the server ends.
+            StatusCode::SERVICE_UNAVAILABLE if self.code == SHUTTING_DOWN => close(headers),
             _ => {}
         }
         // For doors that say it in another dialect.
