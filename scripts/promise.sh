@@ -9,13 +9,19 @@ fail() {
 
 mib() { echo "$(($1 >> 20)) MiB"; }
 
-# smallest ARGUMENTS...: the least budget that `deltafin run ARGUMENTS` accepts, in MiB. The refusal of
-# one that is far too small names it.
-smallest() {
-  local refusal
-  refusal=$("$deltafin" run "$@" --memory 1M 2>&1 >/dev/null) && fail 'a budget of 1 MiB was not refused'
+# smallest ARGUMENTS...: the least budget that `deltafin run ARGUMENTS` accepts, in MiB.
+smallest() { named run "$@"; }
+
+# named COMMAND...: the same for any command of deltafin. The refusal of one that is far too small names it, and
+# so does that of one byte less.
+named() {
+  local refusal mib
+  refusal=$("$deltafin" "$@" --memory 1M 2>&1 >/dev/null) && fail 'a budget of 1 MiB was not refused'
   grep -q 'give --memory [0-9]*M' <<<"$refusal" || fail "no budget is named: $refusal"
-  sed -n 's/.*give --memory \([0-9]*\)M.*/\1/p' <<<"$refusal"
+  mib=$(sed -n 's/.*give --memory \([0-9]*\)M.*/\1/p' <<<"$refusal")
+  refusal=$("$deltafin" "$@" --memory $(((mib << 20) - 1)) 2>&1 >/dev/null) && fail "one byte less than ${mib}M was not refused"
+  grep -q "give --memory ${mib}M" <<<"$refusal" || fail "$1 names ${mib}M, and then another budget: $refusal"
+  echo "$mib"
 }
 
 # keeps BUDGET_MIB ARGUMENTS...: runs `deltafin run ARGUMENTS` with this budget in a control group that

@@ -55,6 +55,8 @@ pub struct Demand {
     pub snapshots: u64,
     /// Requests on their way to a server, and what they are while they are read; none of a program that serves nobody.
     pub requests: u64,
+    /// What a command takes for itself besides the engine, such as memory to measure with.
+    pub besides: u64,
     /// The buffers of a pass, by its rows.
     pub workspace: Workspace,
     /// Prompt rows asked for; at least one.
@@ -110,6 +112,7 @@ impl Demand {
             state: state(spec, usage.context),
             snapshots: 0,
             requests: 0,
+            besides: 0,
             workspace: Workspace::of(spec),
             chunk: usage.chunk.clamp(1, usage.context.max(1)),
             spine,

@@ -40,7 +40,7 @@ pub use limits::{Bound, BudgetError, Limits, TooLarge, Usable, peak_resident_byt
 pub use outlook::{Form, Outlook};
 pub use plan::{Plan, PlanError};
 pub use pressure::{Level, Pressure};
-pub use size::Size;
+pub use size::{Size, whole_mib};
 pub use workspace::Workspace;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! so it counts as free.
 
 use crate::group::{self, Group};
-use crate::{Level, PlanError, Size};
+use crate::{Level, PlanError, Size, whole_mib};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,8 +78,8 @@ pub enum BudgetError {
     /// More is needed than there is, whatever the budget.
     #[error(
         "the smallest plan takes {}, of it {} for the state of the context, and there is {}, {bound}; \
-         lower --context, or raise that limit",
-        Size(*smallest), Size(*state), Size(*bytes)
+         {}raise that limit",
+        Size(*smallest), Size(*state), Size(*bytes), shorter(*smallest, *state, *bytes)
     )]
     Lacking {
         /// The smallest budget that is enough.
@@ -91,6 +91,11 @@ pub enum BudgetError {
         /// What sets that.
         bound: Bound,
     },
+}
+
+/// The remedy that a shorter context is, where it is one.
+fn shorter(smallest: u64, state: u64, bytes: u64) -> &'static str {
+    if smallest.saturating_sub(state) < bytes { "lower --context, or " } else { "" }
 }
 
 /// Without a word from the system, this much is taken to be there.
@@ -153,7 +158,7 @@ impl Limits {
         let (PlanError::TooSmall { smallest, state, .. }, ceiling) = (&refused, self.ceiling());
         let Usable { bytes, bound } = ceiling;
         // As the refusal would have it typed.
-        let named = smallest.div_ceil(1 << 20).saturating_mul(1 << 20);
+        let named = whole_mib(*smallest);
         match bound != Bound::Assumed && named > bytes {
             true => BudgetError::Lacking { smallest: *smallest, state: *state, bytes, bound },
             false => refused.into(),

@@ -8,7 +8,8 @@
 //! Memory is spent in this order, each step whole before the next begins:
 //!
 //! ```text
-//! floor     fixed needs, state, snapshots, requests, a pass of one row, two expert slabs, the largest spine unit
+//! floor     fixed needs, state, snapshots, requests, what the command itself takes, a pass of one row, two
+//!           expert slabs, the largest spine unit
 //! chunk     rows of a pass, up to one block
 //! slabs     two tokens' worth of one layer, so that a layer is read while another is computed
 //! chunk     rows of a pass, up to those asked for
@@ -23,7 +24,7 @@
 //! known in advance and fill the time in which the drive has nothing else to do.
 
 use crate::hits::hit_rate;
-use crate::{Demand, Size};
+use crate::{Demand, Size, whole_mib};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -49,6 +50,8 @@ pub struct Plan {
     pub snapshots: u64,
     /// Requests to a server.
     pub requests: u64,
+    /// What the command takes for itself besides the engine.
+    pub besides: u64,
     /// The buffers of a pass of [`Plan::chunk_rows`] rows.
     pub workspace: u64,
     /// Prompt rows of one pass.
@@ -78,7 +81,7 @@ pub enum PlanError {
     #[error(
         "a memory budget of {} is too small: the smallest plan takes {}, of it {} for the state of \
          the context; give --memory {}, or lower --context",
-        Size(*budget), Size(*smallest), Size(*state), typed(*smallest)
+        Size(*budget).beside(Size(*smallest)), Size(*smallest), Size(*state), typed(*smallest)
     )]
     TooSmall {
         /// The budget.
@@ -92,7 +95,7 @@ pub enum PlanError {
 
 /// Bytes as `--memory` takes them, rounded up.
 fn typed(bytes: u64) -> String {
-    format!("{}M", bytes.div_ceil(1 << 20))
+    format!("{}M", whole_mib(bytes) >> 20)
 }
 
 impl Plan {
@@ -168,17 +171,18 @@ impl Plan {
         let slabs = if demand.cache { demand.most_slabs() } else { working_slabs(demand) };
         let experts = demand.expert.saturating_mul(slabs as u64);
         let workspace = demand.workspace.bytes(demand.chunk);
-        [demand.fixed, demand.state, demand.snapshots, demand.requests, workspace, spine, experts]
+        [demand.fixed, demand.state, demand.snapshots, demand.requests, demand.besides]
             .into_iter()
+            .chain([workspace, spine, experts])
             .fold(0, u64::saturating_add)
     }
 
     /// What the plan takes; never more than [`Plan::budget`].
     pub fn bytes(&self) -> u64 {
         let slabs = self.expert_room.saturating_mul(self.expert_slabs as u64);
-        [self.fixed, self.state, self.snapshots, self.requests, self.workspace, slabs]
+        [self.fixed, self.state, self.snapshots, self.requests, self.besides]
             .into_iter()
-            .chain([self.spine_resident_bytes, self.spine_stream_bytes])
+            .chain([self.workspace, slabs, self.spine_resident_bytes, self.spine_stream_bytes])
             .fold(0, u64::saturating_add)
     }
 
@@ -220,6 +224,7 @@ impl Plan {
             state: demand.state,
             snapshots: demand.snapshots,
             requests: demand.requests,
+            besides: demand.besides,
             workspace: demand.workspace.bytes(1),
             chunk_rows: 1,
             expert_room: demand.expert,

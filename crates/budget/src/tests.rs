@@ -9,13 +9,20 @@ const GIB: u64 = 1 << 30;
 fn demands() -> impl Strategy<Value = Demand> {
     let spine = prop::collection::vec(1u64..5000, 1..40);
     let moe = (0usize..9, 1usize..20, 0usize..10, 1u64..400);
-    let rest = (0u64..2000, 0u64..2000, (0u64..500, 0u64..500), 0u64..500, 0u64..20, 1usize..600);
+    let rest = (
+        0u64..2000,
+        0u64..2000,
+        (0u64..500, 0u64..500, 0u64..500),
+        0u64..500,
+        0u64..20,
+        1usize..600,
+    );
     let slabs = prop_oneof![3 => Just(usize::MAX), 1 => 1usize..30];
     let flags = (slabs, prop::bool::weighted(0.8), 0u64..2000);
     (spine, moe, rest, flags).prop_map(
         |(spine, (top_k, experts, moe_layers, expert), rest, flags)| {
             let (slabs, cache, pin) = flags;
-            let (fixed, state, (snapshots, requests), base, per_row, chunk) = rest;
+            let (fixed, state, (snapshots, requests, besides), base, per_row, chunk) = rest;
             let top_k = top_k.clamp(1, experts);
             let workspace = Workspace::linear(base, per_row);
             let experts = experts * moe_layers;
@@ -24,6 +31,7 @@ fn demands() -> impl Strategy<Value = Demand> {
                 state,
                 snapshots,
                 requests,
+                besides,
                 workspace,
                 chunk,
                 spine,

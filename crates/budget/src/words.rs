@@ -18,6 +18,9 @@ impl fmt::Display for Plan {
         if self.requests > 0 {
             line("  requests", self.requests, "to the server, coming and being read".into())?;
         }
+        if self.besides > 0 {
+            line("  besides", self.besides, "what the command itself takes".into())?;
+        }
         line(
             "  workspace",
             self.workspace,

@@ -267,6 +267,7 @@ pub(crate) fn options(args: &EngineArgs) -> EngineOptions {
         memory: args.memory(),
         snapshots: args.snapshots(),
         requests: args.requests(),
+        besides: args.besides(),
         io: args.io(),
         prefetch: args.prefetch(),
         slabs: args.slabs(),

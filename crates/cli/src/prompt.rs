@@ -85,14 +85,30 @@ pub(crate) fn chat(request: &Request, loaded: &Loaded) -> Result<Vec<u32>, Failu
     fitting(tokenizer.encode_segments_within(&segments, context)?, &loaded.engine)
 }
 
-/// How long a message of a conversation may be.
+/// How long a message of a conversation may be; `instead` is what else can be done about a longer one.
 ///
 /// # Errors
 /// When there is no tokenizer.
-pub(crate) fn message_bound(loaded: &Loaded) -> Result<Bound, Failure> {
+pub(crate) fn message_bound(loaded: &Loaded, instead: &str) -> Result<Bound, Failure> {
     let state = loaded.engine.plan().map_or(u64::MAX, |plan| plan.state);
-    let room = MESSAGE_BYTES.max(state / MESSAGE_SHARE);
-    Ok(bound(text_bytes(loaded)?.min(room), &loaded.engine))
+    let (text, share) = (text_bytes(loaded)?, state / MESSAGE_SHARE);
+    if text <= MESSAGE_BYTES.max(share) {
+        return Ok(bound(text, &loaded.engine));
+    }
+    Ok(message_room(share, loaded.engine.context(), instead))
+}
+
+/// The bound of a message of which there may be more than there is room to hold while it is rendered.
+fn message_room(share: u64, context: usize, instead: &str) -> Bound {
+    if share <= MESSAGE_BYTES {
+        let remedy = format!(", the most that one message may have: shorten it, or {instead}");
+        return Bound { bytes: MESSAGE_BYTES, remedy };
+    }
+    let remedy = format!(
+        ", the most that one message may have in a context of {context} tokens: shorten it, {instead}, or \
+         raise --context"
+    );
+    Bound { bytes: share, remedy }
 }
 
 /// A text of more bytes has more tokens than the context has positions.
@@ -102,22 +118,42 @@ fn text_bytes(loaded: &Loaded) -> Result<u64, Failure> {
 }
 
 fn bound(bytes: u64, engine: &Engine) -> Bound {
-    let remedy = match engine.context_short_of() {
-        None => "shorten it or raise --context",
-        Some(_) => "shorten it, or raise --context or --memory",
-    };
-    let context = engine.context();
+    let (context, remedy) = (engine.context(), engine.context_remedy());
     Bound { bytes, remedy: format!(", too long for a context of {context} tokens: {remedy}") }
 }
 
 /// The refusal of an engine, which is never handed what does not fit.
 pub(crate) fn fitting(encoded: Encoded, engine: &Engine) -> Result<Vec<u32>, Failure> {
-    let (prompt, context) = (encoded.count, engine.context());
-    match prompt > context {
-        true => {
-            let short_of = engine.context_short_of();
-            Err(EngineError::PromptTooLong { prompt, context, short_of }.into())
-        }
+    match encoded.count > engine.context() {
+        true => Err(too_long(encoded.count, engine).into()),
         false => Ok(encoded.ids),
+    }
+}
+
+/// What an engine says of more ids than its context has positions.
+pub(crate) fn too_long(prompt: usize, engine: &Engine) -> EngineError {
+    EngineError::PromptTooLong {
+        prompt,
+        context: engine.context(),
+        short_of: engine.context_short_of(),
+        remedy: engine.context_remedy(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A longer context is no remedy while the bound does not grow with it.
+    #[test]
+    fn a_message_that_is_too_long_is_told_what_helps() {
+        let said = |share| message_room(share, 4096, "leave --chat out");
+        let small = said(1000);
+        assert_eq!(small.bytes, MESSAGE_BYTES);
+        assert!(small.remedy.ends_with("shorten it, or leave --chat out"), "{}", small.remedy);
+        let large = said(3 << 20);
+        assert_eq!(large.bytes, 3 << 20);
+        assert!(large.remedy.contains("context of 4096"), "{}", large.remedy);
+        assert!(large.remedy.ends_with("or raise --context"), "{}", large.remedy);
     }
 }

@@ -1,13 +1,13 @@
 //! What options come to within a memory budget.
 //!
 //! **Promise.** The same options, rooms and budget give the same division, whether an engine is about to
-//! run with it or somebody wants to know beforehand. The budget that a refusal names is accepted with the
-//! same options, and no smaller one is.
+//! run with it or somebody wants to know beforehand. The budget that a refusal names is one of whole MiB, as it
+//! would be typed; it is accepted with the same options, and one byte less is not.
 
 use crate::options::{CONTEXT_SHARE, DEFAULT_CHUNK, DEFAULT_CONTEXT, LEAST_CONTEXT, MOST_THREADS};
 use crate::residency;
 use crate::{EngineError, EngineOptions, SnapshotMemory};
-use deltafin_budget::{BudgetError, Demand, Plan, Rooms, Usage};
+use deltafin_budget::{BudgetError, Demand, Plan, PlanError, Rooms, Usage, whole_mib};
 use deltafin_pool::Pool;
 use deltafin_spec::ModelSpec;
 use std::iter;
@@ -44,6 +44,7 @@ impl Division {
             snapshots: asked_snapshots(options),
             requests: residency::least_requests(&options.requests, context),
             slabs: options.slabs.map_or(usize::MAX, NonZeroUsize::get),
+            besides: options.besides,
             cache: options.cache,
             pin: options.pin,
             ..Demand::new(spec, rooms, usage(context))
@@ -51,12 +52,18 @@ impl Division {
         // The eighth is a wish; that the smallest plan fits is not.
         let affordable = |context| {
             let demand = demand(context);
-            demand.state <= budget / CONTEXT_SHARE && Plan::smallest(&demand) <= budget
+            demand.state <= budget / CONTEXT_SHARE && smallest(&demand) <= budget
         };
         let context = context(spec, options.context, affordable)?;
         let mut demand = demand(context);
+        // Of what is left, requests and snapshots take their parts.
+        let smallest = smallest(&demand);
         demand.requests = residency::requests(&options.requests, &demand, budget);
         demand.snapshots = residency::snapshots(spec, options.snapshots, &demand, budget)?;
+        if budget < smallest {
+            let refused = PlanError::TooSmall { budget, smallest, state: demand.state };
+            return Err(BudgetError::from(refused).into());
+        }
         Ok(Division {
             usage: usage(context),
             short_of: short_of(spec, options, context),
@@ -64,6 +71,11 @@ impl Division {
             demand,
         })
     }
+}
+
+/// The smallest budget that is enough, in whole MiB.
+fn smallest(demand: &Demand) -> u64 {
+    whole_mib(Plan::smallest(demand))
 }
 
 /// Threads that compute.

@@ -39,10 +39,12 @@ impl Engine {
         let spec = checkpoint.spec().clone();
         let isa = options.isa.map_or(Ok(Isa::best()), Isa::new)?;
         let limits = Limits::read();
-        let budget = residency::budget(&limits, &options)?;
         let rooms = residency::rooms(&checkpoint.catalog);
-        let division = Division::of(&spec, &rooms, &options, budget);
-        let division = division.map_err(|error| residency::explain(&limits, error))?;
+        let divide = |budget| {
+            let division = Division::of(&spec, &rooms, &options, budget);
+            division.map_err(|error| residency::explain(&limits, error))
+        };
+        let division = divide(residency::budget(&limits, &options, divide)?)?;
         let Division { usage, short_of, plan, .. } = division;
         let layout = residency::layout(&plan, &options);
         let (stop_ids, recipe) = (checkpoint.stop_ids(), checkpoint.recipe());
@@ -162,6 +164,15 @@ impl<W: Weights> Engine<W> {
     /// is where a text may end that would else go on, so it wants to be said.
     pub fn context_short_of(&self) -> Option<usize> {
         self.short_of
+    }
+
+    /// What to do about a text that the context has no room for, in words.
+    pub fn context_remedy(&self) -> &'static str {
+        match self.short_of {
+            Some(_) => "shorten it, or raise --context or --memory",
+            None if self.context < self.spec.max_positions => "shorten it or raise --context",
+            None => "shorten it, for the model takes no longer one",
+        }
     }
 
     /// Prompt rows of one pass.

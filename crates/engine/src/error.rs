@@ -35,9 +35,9 @@ pub enum EngineError {
     },
     /// A sequence would not find room once everything else stands.
     #[error(
-        "no room for the {} that a sequence and a pass take: {}; give a smaller --memory, --context or \
+        "no room for the {} that a sequence and a pass take: {}; give a smaller {}--context or \
          --threads (here {threads}), or raise the limit",
-        Size(*wanted), room_left(*left)
+        Size(*wanted), room_left(*left), if *shrinks { "--memory, " } else { "" }
     )]
     Room {
         /// Bytes they take.
@@ -46,6 +46,8 @@ pub enum EngineError {
         left: Option<u64>,
         /// Threads that compute.
         threads: usize,
+        /// Whether they would take less of a smaller budget.
+        shrinks: bool,
     },
     /// The context asked for is longer than the model was made for.
     #[error("--context {asked} is more than this checkpoint's limit of {limit} positions")]
@@ -79,8 +81,8 @@ pub enum EngineError {
     EmptyPrompt,
     /// The prompt leaves no room for an answer.
     #[error(
-        "the prompt of {prompt} tokens does not fit into a context of {context}{}",
-        remedy(*short_of)
+        "the prompt of {prompt} tokens does not fit into a context of {context}{}: {remedy}",
+        made_of(*short_of)
     )]
     PromptTooLong {
         /// Tokens of the prompt and of what the session already holds.
@@ -89,6 +91,8 @@ pub enum EngineError {
         context: usize,
         /// As [`Engine::context_short_of`](crate::Engine::context_short_of).
         short_of: Option<usize>,
+        /// As [`Engine::context_remedy`](crate::Engine::context_remedy).
+        remedy: &'static str,
     },
     /// The weights could not be loaded.
     #[error(transparent)]
@@ -105,13 +109,8 @@ fn room_left(left: Option<u64>) -> String {
     }
 }
 
-fn remedy(short_of: Option<usize>) -> String {
-    match short_of {
-        None => ": shorten it or raise --context".to_owned(),
-        Some(usual) => format!(
-            ", which memory made of the usual {usual}: shorten it, or raise --context or --memory"
-        ),
-    }
+fn made_of(short_of: Option<usize>) -> String {
+    short_of.map_or_else(String::new, |usual| format!(", which memory made of the usual {usual}"))
 }
 
 /// Weights could not be had in the middle of a pass, from wherever they come.

@@ -62,6 +62,8 @@ pub struct EngineOptions {
     pub snapshots: SnapshotMemory,
     /// How much of it is for requests to a server.
     pub requests: RequestMemory,
+    /// How much of it the caller takes for itself besides the engine.
+    pub besides: u64,
     /// How drives are read.
     pub io: IoMode,
     /// What is read before it is asked for.
@@ -84,6 +86,7 @@ impl Default for EngineOptions {
             memory: None,
             snapshots: SnapshotMemory::None,
             requests: RequestMemory::default(),
+            besides: 0,
             io: IoMode::Auto,
             prefetch: Prefetch::Auto,
             slabs: None,

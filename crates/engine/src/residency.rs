@@ -19,13 +19,21 @@ const REQUEST_SHARE: u64 = 16;
 /// The bytes that may be resident: what was asked for, or what the machine has to spare.
 ///
 /// # Errors
-/// When more was asked for than there is.
-pub(crate) fn budget(limits: &Limits, options: &EngineOptions) -> Result<u64, EngineError> {
+/// When more was asked for than there is; where `divide` finds that all there is would not be enough, its
+/// refusal, for no budget helps then.
+pub(crate) fn budget<T>(
+    limits: &Limits,
+    options: &EngineOptions,
+    divide: impl Fn(u64) -> Result<T, EngineError>,
+) -> Result<u64, EngineError> {
     match options.memory {
-        Some(asked) => {
-            limits.admit(asked).map_err(BudgetError::from)?;
-            Ok(asked)
-        }
+        Some(asked) => match limits.admit(asked) {
+            Ok(()) => Ok(asked),
+            Err(too_large) => match divide(too_large.bytes) {
+                Err(lacking @ EngineError::Budget(BudgetError::Lacking { .. })) => Err(lacking),
+                _ => Err(BudgetError::from(too_large).into()),
+            },
+        },
         None => Ok(limits.auto()),
     }
 }

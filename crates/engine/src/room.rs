@@ -17,15 +17,19 @@ const SPARE_BYTES: u64 = 33 << 20;
 pub(crate) struct Room(#[allow(dead_code)] Vec<u8>); // held, not read
 
 impl Room {
-    /// Holds what the plan has for one sequence, for snapshots, requests and for the buffers of a pass.
+    /// Holds what the plan has for one sequence, for snapshots, requests, the command itself and for the buffers of
+    /// a pass.
     ///
     /// # Errors
     /// When there are not as many addresses.
     pub(crate) fn hold(plan: &Plan, threads: usize) -> Result<Room, EngineError> {
         let wanted = plan.state.saturating_add(plan.snapshots).saturating_add(plan.workspace);
-        let wanted = wanted.saturating_add(plan.requests);
+        let wanted = wanted.saturating_add(plan.requests).saturating_add(plan.besides);
         let wanted = wanted.saturating_add(SPARE_BYTES);
-        let refused = || EngineError::Room { wanted, left: Limits::read().address, threads };
+        // The state of the context is the same in every budget.
+        let shrinks = plan.chunk_rows > 1 || plan.snapshots > 0 || plan.requests > 0;
+        let left = || Limits::read().address;
+        let refused = || EngineError::Room { wanted, left: left(), threads, shrinks };
         let mut held = Vec::new();
         held.try_reserve_exact(usize::try_from(wanted).map_err(|_| refused())?)
             .map_err(|_| refused())?;

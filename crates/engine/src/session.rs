@@ -239,8 +239,12 @@ impl<'e, W: Weights> Session<'e, W> {
             return Err(EngineError::EmptyPrompt);
         }
         if prompt > context {
-            let short_of = self.engine.context_short_of();
-            return Err(EngineError::PromptTooLong { prompt, context, short_of });
+            return Err(EngineError::PromptTooLong {
+                prompt,
+                context,
+                short_of: self.engine.context_short_of(),
+                remedy: self.engine.context_remedy(),
+            });
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ fn main() -> Result<(), deltafin_measure::KernelsError> {
     let isas = list(arguments.next(), |a| a.parse().ok());
     let threads = list(arguments.next(), |a| a.parse().ok());
     let rows = list(arguments.next(), |a| a.parse().ok());
-    let options = Options { isas, threads, names, rows, seconds };
+    let options = Options { isas, threads, names, rows, seconds, ..Options::default() };
     let report = deltafin_measure::kernels(&options, &mut |_: &KernelLine| {})?;
     println!("read {:.1} GB/s", report.read_gbps);
     println!("fma {:.1} GMAC/s per core", report.fma_gmacs_per_core);

@@ -63,22 +63,39 @@ pub enum DriveError {
     Write { dir: PathBuf, reason: String },
 }
 
+/// What measuring a drive may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// For how long to read.
+    pub time: Duration,
+    /// Bytes to read into at most; two records whatever is asked.
+    pub memory: u64,
+}
+
+impl Effort {
+    /// For so long, with as much memory as reads of Kimi K3's experts have use for.
+    pub fn of(time: Duration) -> Effort {
+        Effort { time, memory: ROOM as u64 }
+    }
+}
+
 /// The most reads that wait at a time: two layers' worth of K3's experts.
 const DEPTH: usize = 32;
 /// The most memory they may take together.
 const ROOM: usize = 600 << 20;
 
-/// Reads as many of these records as `time` allows, each at most once. A record is a list of spans.
+/// Reads as many of these records as `effort` allows, each at most once. A record is a list of spans.
 ///
 /// # Errors
 /// When there are none, or a read fails.
 pub fn drive_speed(
     store: Arc<dyn Store>,
     records: &[Vec<Span>],
-    time: Duration,
+    effort: Effort,
 ) -> Result<DriveSpeed, DriveError> {
     let slab = records.iter().map(|record| room_for(record)).max().unwrap_or(0);
-    let depth = (ROOM / slab.max(1)).clamp(2, DEPTH).min(records.len());
+    let room = usize::try_from(effort.memory).unwrap_or(usize::MAX).min(ROOM);
+    let depth = (room / slab.max(1)).clamp(2, DEPTH).min(records.len());
     if depth == 0 {
         return Err(DriveError::Nothing);
     }
@@ -91,7 +108,7 @@ pub fn drive_speed(
     let mut run = Run { reader: &*reader, landed, order, next: 0, bytes: 0, landings };
     let slabs: Vec<_> = (0..depth).filter_map(|_| arena.take(slab)).collect();
     let before = doubt::counted_bytes();
-    let (seconds, read) = run.run(slabs, time)?;
+    let (seconds, read) = run.run(slabs, effort.time)?;
     let counted = before.zip(doubt::counted_bytes()).map(|(before, after)| after - before);
     let report = reader.report();
     let drive = report.drives.first();
@@ -115,19 +132,19 @@ pub fn drive_speed(
 ///
 /// # Errors
 /// When it cannot be written or read.
-pub fn drive_speed_at(path: &Path, len: u64, time: Duration) -> Result<DriveSpeed, DriveError> {
+pub fn drive_speed_at(path: &Path, len: u64, effort: Effort) -> Result<DriveSpeed, DriveError> {
     let dir = path.parent().unwrap_or(Path::new(""));
     let refused =
         |e: std::io::Error| DriveError::Write { dir: dir.to_owned(), reason: e.to_string() };
     let mut file = File::options().write(true).create_new(true).open(path).map_err(refused)?;
     let _removed = Removed(path);
-    let bytes = fill(&mut file, time).map_err(refused)?;
+    let bytes = fill(&mut file, effort.time).map_err(refused)?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let store = Arc::new(LocalShards::open(dir, &[name.unwrap_or_default()])?);
     // Spans begin and end anywhere, as experts do.
     let spans = (0..bytes / (len + 4096)).map(|n| n * (len + 4096) + 100);
     let spans = spans.filter_map(|offset| Some(vec![Span::new(ShardId::new(0), offset, len)?]));
-    drive_speed(store, &spans.collect::<Vec<_>>(), time)
+    drive_speed(store, &spans.collect::<Vec<_>>(), effort)
 }
 
 /// Removes a file at the end.

@@ -28,7 +28,7 @@ mod spread;
 
 pub use cases::{Case, Format};
 pub use doubt::Doubt;
-pub use drive::{DriveError, DriveSpeed, drive_speed, drive_speed_at};
+pub use drive::{DriveError, DriveSpeed, Effort, drive_speed, drive_speed_at};
 pub use memory::{Memory, MemoryError};
 pub use moment::{Moment, Moments};
 pub use options::{MOST_ROWS, MOST_SECONDS, MOST_THREADS, Options, OptionsError};
@@ -36,6 +36,7 @@ pub use options::{MOST_ROWS, MOST_SECONDS, MOST_THREADS, Options, OptionsError};
 use deltafin_kernels::{Isa, IsaKind, Kernels, Parallel, Scratch};
 use deltafin_pool::Pool;
 use machine::{Adder, Reader};
+use memory::with_room;
 use rounds::{Rounds, Sample, in_turns};
 use serde::Serialize;
 use std::sync::Arc;
@@ -99,8 +100,9 @@ pub fn kernels(
     progress: &mut dyn FnMut(&KernelLine),
 ) -> Result<KernelReport, KernelsError> {
     options.check()?;
-    let memory = Memory::new()?;
-    let every_core = Arc::new(Pool::new(Pool::default_threads()));
+    let memory = Memory::within(options.memory)?;
+    let started = |threads| with_room(|| Arc::new(Pool::new(threads)));
+    let every_core = started(Pool::default_threads())?;
     let isas = chosen_isas(options);
     let one_and_all = if every_core.width() > 1 { vec![1, every_core.width()] } else { vec![1] };
     let threads = or_default(&options.threads, &one_and_all);
@@ -116,7 +118,7 @@ pub fn kernels(
     for &threads in &threads {
         let pool = match threads == every_core.width() {
             true => every_core.clone(),
-            false => Arc::new(Pool::new(threads)),
+            false => started(threads)?,
         };
         for isa in &isas {
             let (kernels, adder) = (Kernels::new(*isa, pool.clone()), Adder::new(*isa));

@@ -45,7 +45,17 @@ pub struct Moments<'m> {
     taken: usize,
 }
 
+/// The touched part of a thread's stack, with what the allocator keeps for the thread.
+const PER_THREAD: u64 = 256 << 10;
+
 impl<'m> Moments<'m> {
+    /// Bytes that it takes with everything it is given: [`Memory`], a pool of `every_core` threads and one of
+    /// `threads`.
+    pub fn bytes(every_core: usize, threads: usize) -> u64 {
+        let threads = every_core.saturating_add(threads) as u64;
+        threads.saturating_mul(PER_THREAD).saturating_add(Memory::BYTES)
+    }
+
     /// All threads of `every_core` read `memory`; the kernels compute with `isa` on `threads` threads.
     /// `spine` is the format of a spine's rows.
     pub fn new(

@@ -3,7 +3,7 @@
 use deltafin_kernels::{Isa, IsaKind, UnsupportedIsa};
 use thiserror::Error;
 
-use crate::Format;
+use crate::{Format, Memory};
 
 /// The most positions at once: more than any pass of the engine is measured with.
 pub const MOST_ROWS: usize = 4096;
@@ -25,12 +25,14 @@ pub struct Options {
     pub rows: Vec<usize>,
     /// About how long everything may take.
     pub seconds: f64,
+    /// Bytes to measure with at most, see [`Memory::within`](crate::Memory::within).
+    pub memory: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (isas, threads, names, rows) = (vec![], vec![], vec![], vec![]);
-        Options { isas, threads, names, rows, seconds: 15.0 }
+        Options { isas, threads, names, rows, seconds: 15.0, memory: Memory::BYTES }
     }
 }
 

@@ -8,6 +8,7 @@ fn the_report_has_one_line_per_case_and_the_agreed_fields() {
         names: vec!["mxfp4".into(), "bf16".into()],
         rows: vec![1],
         seconds: 0.1,
+        memory: 0,
     };
     let mut seen = 0;
     let report = kernels(&options, &mut |_| seen += 1).unwrap();
@@ -54,9 +55,9 @@ mod drives {
     use deltafin_checkpoint::{ShardId, Span};
     use deltafin_store::{LocalShards, MemoryShards, Store};
 
-    use crate::{Doubt, DriveError, drive_speed, drive_speed_at};
+    use crate::{Doubt, DriveError, Effort, drive_speed, drive_speed_at};
 
-    const SECOND: Duration = Duration::from_secs(1);
+    const SECOND: Effort = Effort { time: Duration::from_secs(1), memory: 3 << 20 };
     const LEN: u64 = 1 << 20;
 
     fn records(count: u64) -> Vec<Vec<Span>> {

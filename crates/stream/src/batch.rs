@@ -24,6 +24,8 @@ pub(crate) enum Next {
     Wait,
     /// The window is done.
     Done,
+    /// Nothing of the window is read, nor can be: nobody would end a wait.
+    Stuck,
 }
 
 impl Slots {
@@ -123,10 +125,10 @@ impl Slots {
         if self.window.is_empty() {
             return Next::Done;
         }
-        // Without any read on its way nobody would end the wait.
-        let reading = self.slots.iter().any(|slot| matches!(slot.state, State::Reading));
-        assert!(reading, "nothing of layer {} is read, nor can be", self.layer);
-        Next::Wait
+        match self.slots.iter().any(|slot| matches!(slot.state, State::Reading)) {
+            true => Next::Wait,
+            false => Next::Stuck,
+        }
     }
 
     /// After use.

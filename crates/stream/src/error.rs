@@ -34,6 +34,17 @@ pub enum StreamError {
         /// What failed.
         source: StoreError,
     },
+    /// Experts are waited for that nobody reads: every slot is taken by what cannot make room.
+    #[error(
+        "layer {layer}: its experts find no room, for all of {slots} slots are in use: a fault of this program; \
+         start it again, with more --slabs if it comes back"
+    )]
+    Stuck {
+        /// The layer they are of.
+        layer: LayerId,
+        /// Slots that have memory.
+        slots: usize,
+    },
     /// There is no memory for the plan.
     #[error(transparent)]
     Arena(#[from] ArenaError),

@@ -199,6 +199,9 @@ impl Stream {
             let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
             match slots.next(&mut io) {
                 Next::Done => return Ok(()),
+                Next::Stuck => {
+                    return Err(StreamError::Stuck { layer, slots: slots.alive() });
+                }
                 Next::Failed(expert, source) => {
                     return Err(StreamError::Expert { layer, expert, source });
                 }

@@ -9,7 +9,7 @@ use deltafin_checkpoint::{Shard, Span};
 use deltafin_spec::{ExpertId, FfnKind, LayerId};
 use deltafin_store::drive::IoMode;
 use deltafin_store::{Checkpoint, Store, StoreError, read_record};
-use deltafin_stream::{Counters, Layout, Phase, Prefetch, Stream};
+use deltafin_stream::{Counters, Layout, Phase, Prefetch, Stream, StreamError};
 use deltafin_testkit::open;
 
 /// Numbers from a seed.
@@ -253,4 +253,29 @@ fn memory_given_back_stays_given_back_and_bytes_stay_right() {
     assert_eq!(rig.stream.shrink(0), 8, "a layer's reads keep their slots");
     (0..4).for_each(|_| rig.pass(&mut random));
     assert_eq!(rig.stream.expert_slots(), 8);
+}
+
+/// Whoever takes experts while all slots are in use would wait for ever.
+#[test]
+fn a_wait_that_nobody_would_end_is_an_error() {
+    let checkpoint = open("k3-micro");
+    let everything = Layout::everything(checkpoint.spec());
+    let layout = Layout { expert_slots: 1, prefetch: Prefetch::Off, ..everything };
+    let (catalog, store) = (Arc::clone(&checkpoint.catalog), Arc::clone(&checkpoint.store));
+    let stream = Stream::open(catalog, store, layout, IoMode::Buffered).unwrap();
+    let (layer, [one, other]) = (LayerId::new(1), [0, 1].map(ExpertId::new));
+    let mut within = None;
+    stream.begin(Phase::Decode, 1, false);
+    let taken = stream.take(layer, &[one], &mut |_, _| {
+        within = Some(stream.take(layer, &[other], &mut |_, _| ()));
+    });
+    let error = within.unwrap().unwrap_err();
+    assert!(matches!(error, StreamError::Stuck { layer: at, slots: 1 } if at == layer), "{error}");
+    assert!(error.to_string().contains("layer 1"), "{error}");
+    drop(taken);
+    // The next pass finds its slot.
+    stream.begin(Phase::Decode, 1, false);
+    let mut bytes = 0;
+    stream.take(layer, &[other], &mut |_, record| bytes = record.len()).unwrap();
+    assert_eq!(bytes as u64, checkpoint.catalog.expert(layer, other).record.len());
 }

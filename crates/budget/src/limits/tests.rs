@@ -142,6 +142,8 @@ fn a_refusal_names_no_budget_that_cannot_be_had() {
         "the smallest plan takes 32.00 GiB, of it 1.00 GiB for the state of the context, and there is \
          32.00 GiB, the machine's memory; lower --context, or raise that limit"
     );
+    let far = explain(&limits, 34 * GIB);
+    assert!(far.ends_with("the machine's memory; raise that limit"), "{far}");
     assert_eq!(explain(&Limits::default(), u64::MAX), refused(u64::MAX).to_string());
 }
 

@@ -2,10 +2,11 @@
 
 mod arms;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use deltafin_measure::{MOST_ROWS, MOST_SECONDS};
+use deltafin_measure::{MOST_ROWS, MOST_SECONDS, Moments, default_threads};
 
 pub(crate) use self::arms::{Arm, BenchArms, BenchOnce, ONCE, Phase};
 use super::engine::EngineArgs;
@@ -24,7 +25,7 @@ enum BenchTyped {
     /// Memory bandwidth, multiply-add peak, and how near each kernel comes to them
     ///
     /// The shapes are those of Kimi K3 whatever the model, so none is loaded: of the engine's flags,
-    /// --isa, --threads and --json count here, and the others are named as idle.
+    /// --isa, --threads and --json count here, and the others are named as idle. It takes 340 MiB of memory.
     Kernels {
         /// Kernels to measure; all by default
         #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
@@ -66,8 +67,9 @@ enum BenchTyped {
     },
     /// A token's time beside what memory and the kernels alone would take
     ///
-    /// All weights must fit in memory. Takes some tokens, then samples memory and kernels, in turns, and holds
-    /// each round against the better of the samples before and after it.
+    /// All weights must fit in memory, beside 340 MiB to measure with, which are a part of --memory. Takes some
+    /// tokens, then samples memory and kernels, in turns, and holds each round against the better of the samples
+    /// before and after it.
     Token {
         /// Rounds
         #[arg(long, value_name = "N", default_value = "9")]
@@ -159,6 +161,8 @@ impl BenchArgs {
             }
             BenchTyped::Token { rounds, tokens, engine } => {
                 let (rounds, tokens) = (rounds.0.get(), tokens.0.get());
+                let threads = engine.threads().map_or_else(default_threads, NonZeroUsize::get);
+                let engine = engine.with_besides(Moments::bytes(default_threads(), threads));
                 Command::BenchToken(Box::new(BenchToken { rounds, tokens, engine }))
             }
             BenchTyped::Once(args) => Command::BenchOnce(Box::new(args.meaning())),

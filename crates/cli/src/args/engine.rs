@@ -112,6 +112,10 @@ pub(crate) struct EngineArgs {
     #[arg(skip)]
     requests: RequestMemory,
 
+    /// Bytes that the command takes for itself; most take none worth counting.
+    #[arg(skip)]
+    besides: u64,
+
     /// Print a summary to standard error: speeds, memory, what was read, how, and on which machine
     #[arg(
         long,
@@ -221,6 +225,16 @@ impl EngineArgs {
     /// The same, with memory for requests to a server.
     pub(super) fn with_requests(self, requests: RequestMemory) -> EngineArgs {
         EngineArgs { requests, ..self }
+    }
+
+    /// The same, with so many bytes for the command itself.
+    pub(super) fn with_besides(self, besides: u64) -> EngineArgs {
+        EngineArgs { besides, ..self }
+    }
+
+    /// Bytes that the command takes for itself.
+    pub(crate) fn besides(&self) -> u64 {
+        self.besides
     }
 
     /// The memory for requests to a server.

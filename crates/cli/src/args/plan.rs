@@ -11,8 +11,9 @@ use super::{Given, Usage, snapshots};
 
 /// Say what memory buys and how fast a model will run, before it runs
 ///
-/// Measures this machine for some seconds, then reads from the
-/// drive as the engine would. No weights are needed for --k3.
+/// Measures this machine for some seconds, then reads from the drive as the engine would. No weights are needed
+/// for --k3. --memory is what to plan with: measuring takes up to 600 MiB, or half of what this machine has to
+/// spare.
 #[derive(Args, Debug)]
 pub(crate) struct PlanArgs {
     /// Plan for the released Kimi K3, which need not be here

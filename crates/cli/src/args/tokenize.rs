@@ -12,7 +12,8 @@ use crate::built_in;
 /// Turn text or a chat into token ids, ids into text, or a reply into its parts
 ///
 /// Needs only a directory with 'tiktoken.model' and 'tokenizer_config.json'. Ids print as a JSON
-/// array.
+/// array. Text to turn into ids is not held; a request, a reply, a list of ids and a line of --batch
+/// are, and may have 64 MiB.
 #[derive(Args, Debug)]
 pub(crate) struct TokenizeArgs {
     /// Text to turn into ids, or with --parse the reply; '-' reads standard input as it is

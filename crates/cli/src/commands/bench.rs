@@ -34,6 +34,7 @@ pub(crate) fn kernels(asked: &BenchKernels) -> Result<(), Failure> {
         names: asked.names.clone(),
         rows: asked.rows.clone(),
         seconds: asked.seconds,
+        ..Options::default()
     };
     let mut progress = ProgressLine::new(Terminal::detect());
     let report = deltafin_measure::kernels(&options, &mut |line| {

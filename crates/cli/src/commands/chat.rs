@@ -39,7 +39,8 @@ pub(crate) fn chat(chat: Chat, given: Given) -> Result<(), Failure> {
     // Say at once what the first turn would find out.
     let turns = Turns::of(loaded.tokenizer()?);
     let terminal = Terminal::detect();
-    let mut lines = Lines::open(terminal, prompt::message_bound(&loaded)?)?;
+    let bound = prompt::message_bound(&loaded, "send it in several messages")?;
+    let mut lines = Lines::open(terminal, bound)?;
     let mut talk = Talk {
         session: loaded.engine.session(),
         history: History::new(&chat.style),

@@ -4,14 +4,14 @@ mod machine;
 mod words;
 
 use deltafin_budget::{
-    Bound, Demand, Form, GUESSED, Learned, Limits, Outlook, PlanError, Rates, Rooms, SpineFormat,
-    Touched, Usable,
+    Bound, BudgetError, Demand, Form, GUESSED, Learned, Limits, Outlook, PlanError, Rates, Rooms,
+    SpineFormat, Touched, Usable,
 };
-use deltafin_engine::{Division, ModelSpec, Prefetch, Recipe};
+use deltafin_engine::{Division, EngineError, ModelSpec, Prefetch, Recipe};
 use deltafin_store::{Checkpoint, SpineChoice};
 use serde::Serialize;
 
-pub(super) use self::machine::speed_of;
+pub(super) use self::machine::{effort, speed_of};
 
 use self::machine::Machine;
 use crate::args::{Given, Plan, Subject};
@@ -63,7 +63,14 @@ pub(crate) fn plan(asked: &Plan, given: Given) -> Result<(), Failure> {
     let (budget, memory) = budget(&limits, asked.engine.memory());
     // Before anything is measured: a budget that is too small is no reason to wait.
     let options = load::options(&asked.engine);
-    let division = Division::of(target.spec(), &target.rooms(), &options, budget)?;
+    let division = Division::of(target.spec(), &target.rooms(), &options, budget);
+    let division = division.map_err(|error| match error {
+        // What this machine has is no question where somebody says how much there is.
+        EngineError::Budget(BudgetError::Plan(refused)) if memory.auto => {
+            limits.explain(refused).into()
+        }
+        other => other,
+    })?;
     let machine = Machine::measure(&target, asked, division.usage.threads)?;
     let learned = target.learned()?;
     let outlook = outlook(&target, &machine, &division, &learned, options.prefetch)?;

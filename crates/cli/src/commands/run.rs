@@ -107,7 +107,7 @@ impl<'r> Unread<'r> {
                 (ids, None)
             }
             Unread::Chat(source, style) => {
-                let said = source.text(&prompt::message_bound(loaded)?)?;
+                let said = source.text(&prompt::message_bound(loaded, "leave --chat out")?)?;
                 some(said.len() as u64)?;
                 let request = request(said, style);
                 let channel = ReplyOptions::for_request(&request).channel;

@@ -116,6 +116,8 @@ fn a_token_is_measured_with_the_memory_that_is_named() {
         named.and_then(|mib| mib.parse().ok()).unwrap_or_else(|| panic!("{line}"))
     };
     let mib = named(on("1M").refusal());
-    assert_eq!(named(on(&format!("{}M", mib - 1)).refusal()), mib);
+    let less = on(&format!("{}", (mib << 20) - 1)).refusal();
+    assert!(less.contains(&format!("in {} B", (mib << 20) - 1)), "{less}");
+    assert_eq!(named(less), mib);
     on(&format!("{mib}M")).ok();
 }

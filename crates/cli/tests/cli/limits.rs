@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::program::{Ran, command, fixture, ran};
+use crate::program::{Ran, command, deltafin, fixture, ran};
 
 /// Runs the program where a shell has set a limit.
 fn within(limit: &str, args: &[&str]) -> Ran {
@@ -140,4 +140,35 @@ fn input_that_is_too_long_is_not_held() {
             "{args:?}: {line}"
         );
     }
+}
+
+/// A budget that is more than there is, where even all there is would not be enough: no other one is named.
+#[test]
+fn no_smaller_budget_is_named_where_none_is_enough() {
+    let args = ["run", "--model", &fixture("k3-micro"), "--prompt", "hi", "--threads", "1"];
+    for memory in ["auto", "64M"] {
+        let line = within("-v 70000", &[&args[..], &["--memory", memory]].concat()).refusal();
+        assert!(line.contains("the smallest plan takes") && line.contains("ulimit -v"), "{line}");
+        assert!(!line.contains("give"), "{line}");
+    }
+}
+
+/// The budget that is named is accepted as it is typed, and one byte less is not.
+#[test]
+fn the_smallest_budget_is_sharp() {
+    let model = fixture("k3-micro");
+    let run = |memory: &str| {
+        let on = ["run", "--model", &model, "--prompt", "hi", "--max-new", "1"];
+        deltafin(&[&on[..], &["--memory", memory]].concat())
+    };
+    let named = |line: &str| -> u64 {
+        let rest = line.split("give --memory ").nth(1).and_then(|rest| rest.split('M').next());
+        rest.and_then(|mib| mib.parse().ok()).unwrap_or_else(|| panic!("{line}"))
+    };
+    let mib = named(&run("1").refusal());
+    let less = (mib << 20) - 1;
+    let refusal = run(&less.to_string()).refusal();
+    assert!(refusal.contains(&format!("budget of {less} B is too small")), "{refusal}");
+    assert_eq!(named(&refusal), mib);
+    run(&format!("{mib}M")).ok();
 }

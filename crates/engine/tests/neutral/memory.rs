@@ -4,7 +4,7 @@
 
 use crate::network;
 use crate::{Feed, Setting, Text, come_back, load, load_as, long_prompt, run, trace};
-use deltafin_budget::{Demand, Plan, Usage};
+use deltafin_budget::{Demand, Plan, Usage, whole_mib};
 use deltafin_engine::{
     Division, Engine, EngineOptions, FolderOptions, IoMode, Layout, ModelSpec, Prefetch,
     SnapshotMemory, rooms,
@@ -133,17 +133,22 @@ const THREADS: usize = 3;
 
 const SNAPSHOTS: u64 = 8 << 20;
 
-/// What the budgets of a checkpoint lie between.
-fn least_and_most(checkpoint: &Checkpoint) -> [u64; 2] {
+/// What the caller takes for itself, so that the smallest plan fills its budget, which is one of whole MiB.
+fn besides(checkpoint: &Checkpoint) -> u64 {
+    let smallest = Plan::smallest(&demand(checkpoint));
+    whole_mib(smallest) - smallest
+}
+
+fn demand(checkpoint: &Checkpoint) -> Demand {
     let usage = Usage { context: CONTEXT, chunk: CHUNK, threads: THREADS };
-    let mut demand = Demand::new(checkpoint.spec(), &rooms(&checkpoint.catalog), usage);
-    demand.snapshots = SNAPSHOTS;
-    [Plan::smallest(&demand), Plan::largest(&demand)]
+    let demand = Demand::new(checkpoint.spec(), &rooms(&checkpoint.catalog), usage);
+    Demand { snapshots: SNAPSHOTS, ..demand }
 }
 
 /// From the smallest possible to everything resident.
 fn budgets(checkpoint: &Checkpoint) -> Vec<u64> {
-    let [least, most] = least_and_most(checkpoint);
+    let demand = Demand { besides: besides(checkpoint), ..demand(checkpoint) };
+    let [least, most] = [Plan::smallest(&demand), Plan::largest(&demand)];
     [0, 5, 20, 50, 80, 100].into_iter().map(|share| least + (most - least) * share / 100).collect()
 }
 
@@ -206,6 +211,7 @@ fn memory_budgets_and_all_flags_about_reads_are_neutral() {
         chunk: NonZeroUsize::new(CHUNK),
         threads: NonZeroUsize::new(THREADS),
         snapshots: SnapshotMemory::Bytes(SNAPSHOTS),
+        besides: besides(&checkpoint),
         ..EngineOptions::default()
     };
     let (_, wanted) = open_and_trace(checkpoint.clone(), usual, Past::None);

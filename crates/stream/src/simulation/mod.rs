@@ -161,6 +161,7 @@ impl Simulation<'_> {
             self.time_passes();
             match self.with(|slots, io| slots.next(io)) {
                 Next::Done => break,
+                Next::Stuck => panic!("nothing of layer {layer} is read, nor can be"),
                 Next::Failed(..) => return Err(Broken),
                 Next::Wait => {
                     let before = self.drive.reads().len();

@@ -23,11 +23,10 @@ pub(crate) fn once(asked: &BenchOnce, given: Given) -> Result<(), Failure> {
     // What earlier runs learned about experts would be a gift to whichever comes later.
     let loaded = Loaded::unlearned(model, checkpoint, &asked.engine)?;
     let load = watch.stop();
-    let vocab = loaded.engine.spec().vocab;
     let mut session = loaded.engine.session();
     let mut run = |stream| {
         session.reset();
-        let prompt = prompt(asked.seed, stream, asked.prompt, vocab);
+        let prompt = prompt(&loaded.engine, asked.seed, stream, asked.prompt)?;
         generation(&mut session, &prompt, asked.tokens)
     };
     let (cold, warm) = (run(0)?, run(1)?);

@@ -1,7 +1,27 @@
 //! Prompts that mean nothing: speed does not depend on sense.
 
-/// Ids drawn from a seed, evenly over the vocabulary; another `stream`, another prompt.
-pub(super) fn prompt(seed: u64, stream: u64, len: usize, vocab: usize) -> Vec<u32> {
+use deltafin_engine::{Engine, EngineError};
+
+use crate::prompt::too_long;
+
+/// Ids of an engine's model, drawn from a seed; another `stream`, another prompt.
+///
+/// # Errors
+/// When there are more than the context has positions: none is drawn then.
+pub(super) fn prompt(
+    engine: &Engine,
+    seed: u64,
+    stream: u64,
+    len: usize,
+) -> Result<Vec<u32>, EngineError> {
+    match len > engine.context() {
+        true => Err(too_long(len, engine)),
+        false => Ok(drawn(seed, stream, len, engine.spec().vocab)),
+    }
+}
+
+/// Ids drawn evenly over a vocabulary.
+fn drawn(seed: u64, stream: u64, len: usize, vocab: usize) -> Vec<u32> {
     // SplitMix64.
     let mut state = seed ^ (stream << 32);
     let mut next = || {
@@ -19,10 +39,10 @@ mod tests {
 
     #[test]
     fn prompts_are_drawn_from_seed_and_stream() {
-        let first = prompt(1, 0, 100, 512);
+        let first = drawn(1, 0, 100, 512);
         assert!(first.iter().all(|&id| id < 512));
-        assert_eq!(first, prompt(1, 0, 100, 512));
-        assert_ne!(first, prompt(1, 1, 100, 512));
-        assert_ne!(first, prompt(2, 0, 100, 512));
+        assert_eq!(first, drawn(1, 0, 100, 512));
+        assert_ne!(first, drawn(1, 1, 100, 512));
+        assert_ne!(first, drawn(2, 0, 100, 512));
     }
 }

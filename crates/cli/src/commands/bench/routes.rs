@@ -38,8 +38,8 @@ pub(crate) fn routes(asked: &BenchRoutes, given: Given) -> Result<(), Failure> {
 fn run(asked: &BenchRoutes, given: Given) -> Result<Report, Failure> {
     let loaded = Loaded::open(&asked.engine, given)?;
     let MoeSpec { experts, top_k, .. } = loaded.engine.spec().moe;
-    let vocab = loaded.engine.spec().vocab;
-    let text = |stream| of_text(&loaded.engine, &prompt(asked.seed, stream, asked.prompt, vocab));
+    let engine = &loaded.engine;
+    let text = |stream| of_text(engine, &prompt(engine, asked.seed, stream, asked.prompt)?);
     Ok(Report::new(experts, top_k, &text(0)?, Some(&text(1)?)))
 }
 

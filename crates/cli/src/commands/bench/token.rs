@@ -16,7 +16,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use deltafin_budget::{BudgetError, Limits, Plan, PlanError, Size, SpineFormat, Touched};
+use deltafin_budget::{
+    Bound, BudgetError, Limits, Plan, PlanError, Size, SpineFormat, Touched, Usable, whole_mib,
+};
 use deltafin_checkpoint::Recipe;
 use deltafin_engine::{Division, Engine, EngineError, Session};
 use deltafin_kernels::Isa;
@@ -74,7 +76,7 @@ pub(crate) fn token(asked: &BenchToken, given: Given) -> Result<(), Failure> {
     line.update(|| "bringing all weights into memory".to_owned());
     let mut session = engine.session();
     let rows = WARM_UP.min(engine.context() / 2);
-    let ids = prompt(1, 0, rows, engine.spec().vocab);
+    let ids = prompt(engine, 1, 0, rows)?;
     session.prefill(&ids, &mut |_| ControlFlow::Continue(()))?;
     let rounds = rounds(asked, engine, &mut session, &mut line)?;
     drop(line);
@@ -94,11 +96,11 @@ fn admit(checkpoint: &Checkpoint, engine: &EngineArgs) -> Result<(), Failure> {
     let mut enough = budget;
     loop {
         match divided(enough) {
-            Ok(division) if division.plan.is_resident() => break,
             // A longer context may be affordable then, which wants more.
-            Ok(division) if Plan::largest(&division.demand) > enough => {
-                enough = Plan::largest(&division.demand);
+            Ok(division) if whole_mib(Plan::largest(&division.demand)) > enough => {
+                enough = whole_mib(Plan::largest(&division.demand));
             }
+            Ok(division) if division.plan.is_resident() => break,
             Ok(_) => {
                 return Err(Failure::new(
                     "not all weights stay in memory with these --slabs and --expert-cache, which \
@@ -113,14 +115,18 @@ fn admit(checkpoint: &Checkpoint, engine: &EngineArgs) -> Result<(), Failure> {
             Err(other) => return Err(other.into()),
         }
     }
-    match enough > budget {
-        true => Err(Failure::new(format!(
-            "not all weights fit in {}, which this is about: give --memory {}M, or see `bench decode`",
-            Size(budget),
-            enough.div_ceil(1 << 20)
-        ))),
-        false => Ok(()),
+    if enough <= budget {
+        return Ok(());
     }
+    let (Usable { bytes, bound }, all) = (limits.ceiling(), Size(enough));
+    let remedy = match bound == Bound::Assumed || enough <= bytes {
+        true => format!("give --memory {}M, or see `bench decode`", enough >> 20),
+        false => {
+            format!("that takes {all}, and there is {}, {bound}; see `bench decode`", Size(bytes))
+        }
+    };
+    let budget = Size(budget).beside(all);
+    Err(Failure::new(format!("not all weights fit in {budget}, which this is about: {remedy}")))
 }
 
 fn rounds(
@@ -135,7 +141,7 @@ fn rounds(
         Moments::new(&memory, &every_core, (isa, engine.threads()), spine_rows(engine.recipe()));
     let mut before = moments.take();
     let mut rounds = Vec::new();
-    for _ in 0..asked.rounds * PATIENCE {
+    for _ in 0..asked.rounds.saturating_mul(PATIENCE) {
         line.update(|| format!("round {} of {}", rounds.len() + 1, asked.rounds));
         let read = read_bytes(engine);
         let began = Instant::now();
@@ -186,7 +192,7 @@ impl Report {
             recipe: engine.recipe().name().to_owned(),
             isa: engine.isa().name(),
             threads: engine.threads(),
-            tokens: asked.rounds * asked.tokens,
+            tokens: asked.rounds.saturating_mul(asked.tokens),
             bytes_touched_per_token: ((spine + experts + state) * 1e9) as u64,
             seconds_per_token: spread(&|round| round.seconds),
             read_gbps: spread(&|round| round.around.read_gbps),

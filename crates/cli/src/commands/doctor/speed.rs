@@ -48,7 +48,7 @@ fn has_room(folder: &Path) -> bool {
 /// Writes a file, reads it, removes it.
 fn written(folder: &Path) -> Result<DriveSpeed, deltafin_measure::DriveError> {
     let file = folder.join(format!(".deltafin-doctor-{}", std::process::id()));
-    deltafin_measure::drive_speed_at(&file, ModelSpec::k3().expert_bytes(), TIME)
+    deltafin_measure::drive_speed_at(&file, ModelSpec::k3().expert_bytes(), plan::effort(TIME))
 }
 
 fn pace(speed: &DriveSpeed) -> Finding {

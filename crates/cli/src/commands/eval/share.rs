@@ -1,9 +1,9 @@
 //! One memory for two models and the logits that wait to be compared.
 //!
 //! **Promise.** What both take together is the budget that was given; and the budget that a refusal names is
-//! enough for both.
+//! enough for both, and one byte less is refused.
 
-use deltafin_budget::{BudgetError, Limits, PlanError};
+use deltafin_budget::{BudgetError, Limits, PlanError, whole_mib};
 use deltafin_engine::{Division, EngineError};
 use deltafin_store::Checkpoint;
 
@@ -60,21 +60,26 @@ impl Share {
     /// # Errors
     /// With the least that is enough for both.
     pub(super) fn admit(self, models: [(&Checkpoint, &EngineArgs); 2]) -> Result<(), Failure> {
-        let mut refused: Option<(u64, u64)> = None;
+        let mut most: Option<(u64, u64)> = None;
         for (checkpoint, engine) in models {
             let rooms = deltafin_engine::rooms(&checkpoint.catalog);
             let options = load::options(engine);
-            match Division::of(checkpoint.spec(), &rooms, &options, self.each()) {
+            // What is refused whatever it is names the least.
+            match Division::of(checkpoint.spec(), &rooms, &options, 0) {
                 Err(EngineError::Budget(BudgetError::Plan(PlanError::TooSmall {
                     smallest,
                     state,
                     ..
-                }))) => refused = refused.max(Some((smallest, state))),
+                }))) => most = most.max(Some((smallest, state))),
                 other => drop(other?),
             }
         }
-        let Some((smallest, state)) = refused else { return Ok(()) };
-        let (budget, smallest, state) = (self.whole, Share::least(smallest), 2 * state);
+        let (each, state) = most.unwrap_or_default();
+        let (budget, smallest) = (self.whole, whole_mib(Share::least(each)));
+        if budget >= smallest {
+            return Ok(());
+        }
+        let state = 2 * state;
         let refused = PlanError::TooSmall { budget, smallest, state };
         Err(EngineError::from(Limits::read().explain(refused)).into())
     }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafin_budget::{Rates, SpineFormat};
+use deltafin_budget::{Limits, Rates, SpineFormat};
 use deltafin_checkpoint::Span;
 use deltafin_engine::ModelSpec;
-use deltafin_measure::{DriveError, DriveSpeed, KernelReport, Options};
+use deltafin_measure::{DriveError, DriveSpeed, Effort, KernelReport, Options};
 use deltafin_store::Checkpoint;
 use serde::Serialize;
 
@@ -61,6 +61,7 @@ impl Machine {
             names: ["mxfp4", "int8", "bf16"].map(str::to_owned).to_vec(),
             rows: vec![1, EXPERT_ROWS, SPINE_ROWS],
             seconds: KERNEL_SECONDS,
+            memory: spare_memory(),
         };
         let report = deltafin_measure::kernels(&options, &mut |_| {})?;
         let gbps = |name, rows| rate(&report, name, rows);
@@ -120,7 +121,7 @@ fn drive(target: &Target, known: &Drive) -> Result<Option<DriveSpeed>, Failure> 
             // There may be none yet.
             let _ = std::fs::remove_file(&left);
         })?;
-        Ok(deltafin_measure::drive_speed_at(&file, spec.expert_bytes(), DRIVE_TIME)?)
+        Ok(deltafin_measure::drive_speed_at(&file, spec.expert_bytes(), effort(DRIVE_TIME))?)
     };
     Ok(match (known, target) {
         (Drive::Assume(_), _) => None,
@@ -128,6 +129,17 @@ fn drive(target: &Target, known: &Drive) -> Result<Option<DriveSpeed>, Failure> 
         (Drive::Measure, Target::Released(spec, _)) => Some(at(&PathBuf::from("."), spec)?),
         (Drive::Measure, Target::Opened { checkpoint, .. }) => speed_of(checkpoint, DRIVE_TIME)?,
     })
+}
+
+/// Bytes that measuring may take: what is planned for may be another machine, but this one must not run short.
+fn spare_memory() -> u64 {
+    Limits::read().usable().bytes / 2
+}
+
+/// For so long, within [`spare_memory`].
+pub(in crate::commands) fn effort(time: Duration) -> Effort {
+    let Effort { time, memory } = Effort::of(time);
+    Effort { time, memory: memory.min(spare_memory()) }
 }
 
 /// Reads experts at random, for so long. What is in memory is on no drive.
@@ -155,5 +167,5 @@ pub(in crate::commands) fn speed_of(
     if records.is_empty() {
         return Ok(None);
     }
-    deltafin_measure::drive_speed(Arc::clone(&checkpoint.store), &records, time).map(Some)
+    deltafin_measure::drive_speed(Arc::clone(&checkpoint.store), &records, effort(time)).map(Some)
 }
