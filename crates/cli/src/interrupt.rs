@@ -37,6 +37,16 @@ impl Interrupts {
     pub(crate) fn install() -> Result<Interrupts, Failure> {
         let raised = Arc::new(AtomicBool::new(true));
         watch(SIGINT, INTERRUPTED, &raised)?;
+        end_waits_at(SIGINT)?;
+        Ok(Interrupts { raised })
+    }
+
+    /// As [`Interrupts::install`], with requests to terminate, for work that takes its time to end and says itself
+    /// when nobody wants any more what is waited for.
+    pub(crate) fn install_for_a_server() -> Result<Interrupts, Failure> {
+        let raised = Arc::new(AtomicBool::new(true));
+        watch(SIGINT, INTERRUPTED, &raised)?;
+        watch(SIGTERM, TERMINATED, &raised)?;
         Ok(Interrupts { raised })
     }
 
@@ -66,6 +76,7 @@ impl Interrupts {
     /// Takes requests to terminate as interrupts, too: service managers send those.
     pub(crate) fn and_terminations(self) -> Result<Interrupts, Failure> {
         watch(SIGTERM, TERMINATED, &self.raised)?;
+        end_waits_at(SIGTERM)?;
         Ok(self)
     }
 
@@ -82,7 +93,8 @@ impl Interrupts {
     }
 }
 
-/// Raised by an interrupt, and by a server whose client has left, until the next work begins: for those who wait for something that may never come.
+/// Raised by an interrupt, and by a server when nobody is left to hear a reply, until the next work begins: for those
+/// who wait for something that may never come.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     static HEARD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     HEARD.get_or_init(Arc::default).clone()
@@ -135,13 +147,17 @@ fn say_when_late(interrupted: &AtomicBool, ended: &Receiver<()>, say: impl FnOnc
 }
 
 fn watch(signal: i32, exit_code: i32, raised: &Arc<AtomicBool>) -> Result<(), Failure> {
-    let about = |e| Failure::about("cannot watch for interrupts", &e);
     // In this order: the second handler raises the flag that the first one looks at.
     signal_hook::flag::register_conditional_shutdown(signal, exit_code, raised.clone())
-        .map_err(about)?;
-    signal_hook::flag::register(signal, raised.clone()).map_err(about)?;
-    signal_hook::flag::register(signal, flag()).map_err(about)?;
-    Ok(())
+        .and_then(|_| signal_hook::flag::register(signal, raised.clone()))
+        .map(drop)
+        .map_err(|e| Failure::about("cannot watch for interrupts", &e))
+}
+
+fn end_waits_at(signal: i32) -> Result<(), Failure> {
+    signal_hook::flag::register(signal, flag())
+        .map(drop)
+        .map_err(|e| Failure::about("cannot watch for interrupts", &e))
 }
 
 #[cfg(test)]

@@ -15,30 +15,32 @@ use hyper_util::service::TowerToHyperService;
 use crate::app::App;
 use crate::http::{self, Guest};
 use crate::line::{Line, Patience};
-use crate::room::{HEAD_BYTES, Lease};
-use crate::speech::{Heard, Said, Speech};
+use crate::passing::Passing;
+use crate::room::{HEAD_BYTES, earned};
+use crate::speech::Speech;
 
 /// How long a guest may say nothing.
 const GUEST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Answers over a line until it is over. Who is a guest is answered once.
 pub(crate) async fn converse(app: &Arc<App>, router: Router, line: Arc<Line>, is_guest: bool) {
-    let listening = line.clone();
+    let (listening, stall) = (line.clone(), app.settings.stall_limit);
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |request: Request<Incoming>| {
         let line = listening.clone();
         line.asked(!request.body().is_end_stream());
-        let mut request = request.map(|body| Heard { body, line: line.clone() });
+        let mut request = request.map(|body| Passing::heard(body, line.clone()));
         request.extensions_mut().insert(line.clone());
         if is_guest {
             request.extensions_mut().insert(Guest);
         }
         let response = router.call(request);
         async move {
-            let mut response = response.await?;
-            line.answered();
-            let lease = response.extensions_mut().remove::<Lease>();
-            Ok::<_, Infallible>(response.map(|body| Said { body, line, lease }))
+            let response = response.await?;
+            // What is told as it is made may take its time; what is there already takes room.
+            let length = response.body().size_hint().exact();
+            line.answered(length.map(|bytes| stall.saturating_add(earned(bytes))));
+            Ok::<_, Infallible>(response.map(|body| Passing::said(body, line)))
         }
     });
     let refuser = app.clone();
@@ -49,16 +51,22 @@ pub(crate) async fn converse(app: &Arc<App>, router: Router, line: Arc<Line>, is
         // Who has finished sending may still listen: the endpoints find out, over the line.
         .half_close(true)
         .max_buf_size(HEAD_BYTES)
+        // What is there when a head has ended may be a little more than the buffer.
+        .max_header_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(speech), service);
     let mut connection = std::pin::pin!(connection);
     let conversation = async {
-        let is_over = tokio::select! {
-            _ = connection.as_mut() => true,
-            () = app.drains() => false,
+        let ended = tokio::select! {
+            ended = connection.as_mut() => Some(ended),
+            () = app.drains() => None,
         };
-        if !is_over {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
+        match ended {
+            Some(Err(error)) if error.is_parse_version_h2() => line.say(&http::unspoken(app)).await,
+            Some(_) => {}
+            None => {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+            }
         }
         line.linger().await;
     };

@@ -26,6 +26,7 @@ mod line;
 mod lines;
 mod log;
 mod metrics;
+mod passing;
 mod queue;
 mod reader;
 mod relay;

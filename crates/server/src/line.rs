@@ -31,10 +31,10 @@ enum Turn {
     Body(Instant),
     /// A request is being answered.
     Request,
-    /// The answer's head is there; what follows of it may take its time.
-    Answer,
-    /// The client takes nothing of the answer since.
-    Unheard(Instant),
+    /// The answer's head is there; the client may take what follows until then, or for as long as it comes.
+    Answer(Option<Instant>),
+    /// The client takes nothing of the answer since the first of these.
+    Unheard(Instant, Option<Instant>),
     /// Nobody's any more.
     Over,
 }
@@ -106,9 +106,10 @@ impl Line {
         self.pass(|turn| matches!(turn, Turn::Body(_)).then_some(Turn::Request));
     }
 
-    /// The head of its answer is there.
-    pub(crate) fn answered(&self) {
-        self.pass(|_| Some(Turn::Answer));
+    /// The head of its answer is there, which the client may take so long to take.
+    pub(crate) fn answered(&self, limit: Option<Duration>) {
+        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+        self.pass(|_| Some(Turn::Answer(end)));
     }
 
     /// Ends the connection, with everything that is done for it.
@@ -121,7 +122,7 @@ impl Line {
         match *self.turn.borrow() {
             Turn::Idle(_) | Turn::Over => Stand::Idle,
             Turn::Head(_) | Turn::Body(_) => Stand::Asking,
-            Turn::Request | Turn::Answer | Turn::Unheard(_) => Stand::Answered,
+            Turn::Request | Turn::Answer(_) | Turn::Unheard(..) => Stand::Answered,
         }
     }
 
@@ -131,8 +132,8 @@ impl Line {
             Turn::Idle(since) => Some((0, since)),
             Turn::Head(since) => Some((1, since)),
             Turn::Body(since) => Some((2, since)),
-            Turn::Unheard(since) => Some((3, since)),
-            Turn::Request | Turn::Answer | Turn::Over => None,
+            Turn::Unheard(since, _) => Some((3, since)),
+            Turn::Request | Turn::Answer(_) | Turn::Over => None,
         }
     }
 
@@ -150,7 +151,7 @@ impl Line {
 
     /// Who listens again has sent all of the answer.
     pub(crate) fn listens(&self) {
-        if matches!(*self.turn.borrow(), Turn::Answer | Turn::Unheard(_)) {
+        if matches!(*self.turn.borrow(), Turn::Answer(_) | Turn::Unheard(..)) {
             self.rests();
         }
     }
@@ -163,8 +164,8 @@ impl Line {
     /// The client takes nothing of the answer at the moment, or it does again.
     pub(crate) fn is_heard(&self, is_heard: bool) {
         self.pass(|turn| match (turn, is_heard) {
-            (Turn::Answer, false) => Some(Turn::Unheard(Instant::now())),
-            (Turn::Unheard(_), true) => Some(Turn::Answer),
+            (Turn::Answer(end), false) => Some(Turn::Unheard(Instant::now(), end)),
+            (Turn::Unheard(_, end), true) => Some(Turn::Answer(end)),
             _ => None,
         });
     }
@@ -218,8 +219,11 @@ impl Line {
             let limit = match turn {
                 Turn::Idle(since) => since.checked_add(patience.idle),
                 Turn::Head(since) => since.checked_add(patience.head),
-                Turn::Unheard(since) => since.checked_add(patience.stall),
-                Turn::Body(_) | Turn::Request | Turn::Answer => None,
+                Turn::Unheard(since, end) => {
+                    end.into_iter().chain(since.checked_add(patience.stall)).min()
+                }
+                Turn::Answer(end) => end,
+                Turn::Body(_) | Turn::Request => None,
                 Turn::Over => return,
             };
             let passes = turns.changed();
@@ -231,6 +235,14 @@ impl Line {
             if timeout_at(limit, passes).await.is_err() {
                 return;
             }
+        }
+    }
+
+    /// Says this at once, as far as the client takes it.
+    pub(crate) async fn say(&self, bytes: &[u8]) {
+        if self.stream.writable().await.is_ok() {
+            // Who does not take it hears that the connection ends.
+            let _ = self.stream.try_write(bytes);
         }
     }
 

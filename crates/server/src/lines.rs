@@ -126,9 +126,14 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+    use std::time::Duration;
+
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::timeout;
 
     use super::*;
+    use crate::line::Patience;
 
     /// A line whose other end is gone, which nobody here asks.
     async fn line() -> Arc<Line> {
@@ -171,5 +176,23 @@ mod tests {
         assert_eq!(lines.count().displaced, 4);
         drop(newcomers.pop());
         assert!(!lines.enter(&line().await).is_guest);
+    }
+
+    /// However little of it is taken at a time; one that is still being made has all the time.
+    #[tokio::test]
+    async fn an_answer_that_is_there_has_to_be_taken() {
+        let [line, lasting] = [line().await, line().await];
+        let patience = Patience { idle: Duration::MAX, head: Duration::MAX, stall: Duration::MAX };
+        let over = |line: Arc<Line>| async move {
+            let moment = Duration::from_millis(50);
+            timeout(moment, line.over(patience, pending())).await.is_ok()
+        };
+        for (line, limit) in [(&line, Some(Duration::from_millis(1))), (&lasting, None)] {
+            line.asked(false);
+            line.answered(limit);
+            line.is_heard(false);
+            line.is_heard(true);
+        }
+        assert_eq!((over(line).await, over(lasting).await), (true, false));
     }
 }

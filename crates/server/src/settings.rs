@@ -68,8 +68,12 @@ pub struct Settings {
     pub head_limit: Duration,
     /// How long a pause within a request's body may be.
     pub body_pause_limit: Duration,
+    /// How far a request's body may fall behind while others want the memory it takes.
+    pub body_lag_limit: Duration,
     /// How long the running generation may go on after the server was asked to end.
     pub shutdown_grace: Duration,
+    /// Called when much memory was freed, for an allocator that would keep it.
+    pub freed: fn(),
 }
 
 impl Default for Settings {
@@ -97,7 +101,9 @@ impl Default for Settings {
             idle_limit: Duration::from_secs(75),
             head_limit: Duration::from_secs(30),
             body_pause_limit: Duration::from_secs(60),
+            body_lag_limit: Duration::from_secs(2),
             shutdown_grace: Duration::from_secs(60),
+            freed: || {},
         }
     }
 }

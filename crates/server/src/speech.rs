@@ -1,4 +1,4 @@
-//! HTTP's side of a line: its bytes, and the bodies that go over it.
+//! HTTP's side of a line: its bytes.
 //!
 //! Promise: nothing is said over a line but what the server says. What hyper would answer by itself, to bytes that
 //! are no request, is said in the server's form instead.
@@ -9,14 +9,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use axum::body::{Body, Bytes, HttpBody};
-use hyper::body::{Frame, Incoming, SizeHint};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::line::Line;
-use crate::room::Lease;
 
 /// The answer to what is no request, by its status.
 pub(crate) type Refuse = Box<dyn Fn(u16) -> Vec<u8> + Send>;
@@ -145,74 +142,5 @@ impl AsyncWrite for Speech {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_refuse(context))?;
         Poll::Ready(SockRef::from(self.line.stream()).shutdown(Shutdown::Write))
-    }
-}
-
-/// A request's body as it comes over a line, which hears when nothing more of it is wanted.
-#[derive(Debug)]
-pub(crate) struct Heard {
-    pub(crate) body: Incoming,
-    pub(crate) line: Arc<Line>,
-}
-
-impl HttpBody for Heard {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Heard {
-    fn drop(&mut self) {
-        self.line.received();
-    }
-}
-
-/// An answer's body as it goes over a line, which hears when all of it was given.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) body: Body,
-    pub(crate) line: Arc<Line>,
-    /// The room of what is said.
-    #[allow(dead_code)] // held, not read
-    pub(crate) lease: Option<Lease>,
-}
-
-impl HttpBody for Said {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Said {
-    fn drop(&mut self) {
-        self.line.said();
     }
 }

@@ -11,13 +11,16 @@
 //!
 //! [`drive`] reads records of a store into memory of an [`arena`], in the order of their urgency
 //! and past the page cache where the drive is capable of it.
-#![deny(unsafe_code)] // allowed where memory is mapped and lent: `arena`, `drive/uring`; and to ask a kernel: `kernel_count`, `hole`
+// Allowed where memory is mapped and lent: `arena`, `drive/uring`; and to ask a kernel or an allocator:
+// `kernel_count`, `hole`, `heap`.
+#![deny(unsafe_code)]
 
 pub mod arena;
 mod checkpoint;
 pub mod drive;
 mod error;
 mod folder;
+pub mod heap;
 pub mod hole;
 pub mod kernel_count;
 mod local;

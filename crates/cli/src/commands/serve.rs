@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use deltafin_engine::Writes;
 use deltafin_server::{Backend as _, EngineBackend, Entry, Server};
+use deltafin_store::heap;
 use deltafin_text::Tokenizer;
 use deltafin_text::chat::Turns;
 
@@ -32,13 +33,16 @@ const KEY_FILE_BYTES: u64 = 1 << 20;
 /// Does it.
 pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     let Serve { address, mut settings, api_key_file, log_json, snapshots, engine } = serve;
+    // What one request leaves behind would else be missing for the next, on another thread.
+    heap::keep_little();
+    settings.freed = heap::give_back;
     if log_json {
         terminal::say_in_json();
     }
     if let Some(file) = &api_key_file {
         settings.api_keys.extend(keys_in(file)?);
     }
-    let interrupts = Interrupts::install()?.and_terminations()?;
+    let interrupts = Interrupts::install_for_a_server()?;
     // First of all: a port that is taken should not cost the minutes that weights take.
     let listener = bind(address)?;
     let address = listener.local_addr().map_err(|e| about(&e))?;

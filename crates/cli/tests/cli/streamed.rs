@@ -1,6 +1,8 @@
 //! Models whose experts come over the network, against a hub on loopback.
 
 use std::collections::HashSet;
+use std::io::Read as _;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread::sleep;
@@ -163,36 +165,84 @@ fn an_interrupt_ends_the_wait_for_a_lost_network() {
     assert_eq!(child.wait().expect("ends").code(), Some(130));
 }
 
+/// A server of this folder, and its address.
+fn served(place: &Place, dir: &Path, more: &[&str]) -> (Child, String) {
+    let serve = ["serve", "--port", "0", "--snapshot-disk", "0", "--model", text(dir)];
+    let mut child = spawn(&mut place.command(&[&serve, more].concat()));
+    let line = wait_for_words(&mut child, " on http://");
+    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+    (child, address.expect("an address").to_owned())
+}
+
+/// What the server has counted under this name.
+#[track_caller]
+fn counted(address: &str, name: &str) -> String {
+    let page = ask(address, "/metrics", "");
+    let found = page.lines().find_map(|one| one.strip_prefix(name)?.strip_prefix(' '));
+    found.unwrap_or_else(|| panic!("{name}: {page}")).to_owned()
+}
+
 /// A source that answers nothing holds nobody who has left, whether it says that or is silent.
 #[test]
 fn a_client_that_leaves_a_server_ends_its_wait_for_a_lost_network() {
     for misstep in [Misstep::Unavailable, Misstep::Silence] {
         let (place, dir, _) = streamed();
         place.hub.misstep(Missteps::of(&[misstep], u64::MAX));
-        let serve = ["serve", "--port", "0", "--snapshot-disk", "0", "--model", text(&dir)];
-        let mut child = spawn(&mut place.command(&serve));
-        let line = wait_for_words(&mut child, " on http://");
-        let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
-        let address = address.expect("an address").to_owned();
-        let counts = |line: &str| {
-            let page = ask(&address, "/metrics", "");
-            let found = page.lines().find_map(|one| one.strip_prefix(line)).map(str::to_owned);
-            found.unwrap_or_else(|| panic!("{line}: {page}"))
-        };
+        let (child, address) = served(&place, &dir, &[]);
+        let counts = |name: &str| counted(&address, name);
         let body = r#"{"prompt":"one two three","max_tokens":2,"stream":true}"#;
         let asked = begin(&address, "/v1/completions", body);
-        until("asked", || counts("deltafin_network_requests_total ") != "0");
+        until("asked", || counts("deltafin_network_requests_total") != "0");
         drop(asked);
-        until("idle", || counts("deltafin_busy ") == "0");
+        until("idle", || counts("deltafin_busy") == "0");
         if misstep == Misstep::Unavailable {
-            assert_ne!(counts("deltafin_network_waits_total "), "0");
+            assert_ne!(counts("deltafin_network_waits_total"), "0");
         }
         place.hub.misstep(Missteps::none());
         let answer = ask(&address, "/v1/completions", body);
         assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("[DONE]"), "{answer}");
-        assert_ne!(counts("deltafin_network_bytes_total "), "0");
+        assert_ne!(counts("deltafin_network_bytes_total"), "0");
         terminate(child);
     }
+}
+
+/// A server that is to end does not end the wait: the reply may finish if the network comes back, and is broken off
+/// after the grace if it does not. Either way the client has what was said.
+#[test]
+fn a_reply_that_waits_for_a_lost_network_has_the_grace() {
+    let body = |count: usize| {
+        format!(r#"{{"prompt":"one two three","max_tokens":{count},"stream":true}}"#)
+    };
+    for (grace, comes_back) in [("60", true), ("1", false)] {
+        let (place, dir, _) = streamed();
+        let (mut child, address) = served(&place, &dir, &["--shutdown-grace", grace]);
+        let first = said(&ask(&address, "/v1/completions", &body(2)));
+        place.hub.misstep(Missteps::of(&[Misstep::Unavailable], u64::MAX));
+        let mut asked = begin(&address, "/v1/completions", &body(60));
+        until("waits", || counted(&address, "deltafin_network_waits_total") != "0");
+        let kill = std::process::Command::new("kill").arg(child.id().to_string()).status();
+        assert!(kill.expect("kill runs").success());
+        until("ends", || TcpStream::connect(&address).is_err());
+        if comes_back {
+            place.hub.misstep(Missteps::none());
+        }
+        let mut answer = String::new();
+        asked.read_to_string(&mut answer).expect("UTF-8");
+        assert!(said(&answer).starts_with(first.trim_end_matches('\u{fffd}')), "{answer}");
+        assert_eq!(answer.contains("[DONE]"), comes_back, "{answer}");
+        assert_eq!(answer.contains("shutting_down"), !comes_back, "{answer}");
+        assert_eq!(child.wait().expect("ends").code(), Some(0));
+    }
+}
+
+/// The text of a stream of a completion.
+fn said(answer: &str) -> String {
+    let events = answer.lines().filter_map(|line| line.strip_prefix("data: {"));
+    let text = |event: &str| {
+        let event: serde_json::Value = serde_json::from_str(&format!("{{{event}")).expect("JSON");
+        event["choices"][0]["text"].as_str().unwrap_or_default().to_owned()
+    };
+    events.map(text).collect()
 }
 
 /// Waits for what must come long before the patience with a source ends.

@@ -1,6 +1,10 @@
 //! Following a form before anything depends on it.
 //!
 //! Promise: a form that is too complex to follow already where it begins is found out before its request waits.
+//!
+//! Places deeper within are not visited, for there may be any number of them. How many properties come into question
+//! at each is bounded by what is counted beforehand, and the work of a token that meets one for the first time is
+//! bounded as that of any other; it is done on the engine's thread, where nobody else waits for it.
 
 use std::time::{Duration, Instant};
 

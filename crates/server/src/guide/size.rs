@@ -1,13 +1,19 @@
 //! How much work a schema makes. What compiles it bounds some of that, by no means all.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
+
+use super::place::definition;
+use super::vocabulary::ITEMS_MAX;
 
 /// Values within a schema.
 pub(super) const PARTS_MAX: usize = 10_000;
 /// Properties of one object, declared or required: work grows with their square.
 const PROPERTIES_MAX: usize = 1000;
+/// Properties that come into question at one place, of all schemas that a value there may keep to. More could not be
+/// followed there, and where that is deep within a reply, nobody would find out before.
+const CHOICE_MAX: usize = ITEMS_MAX / 4;
 /// Definitions times nesting: how deep the compiler may recurse, for each definition is entered once at most.
 const DEPTH_MAX: usize = 4096;
 /// Remainders that have to be told apart for `multipleOf`: each is a state.
@@ -26,12 +32,16 @@ const JOINING: [&str; 4] = ["allOf", "anyOf", "oneOf", "$ref"];
 
 /// Refuses a schema that would cost too much, in words.
 pub(super) fn check(schema: &Value) -> Result<(), String> {
-    let mut size = Size::default();
+    let mut size = Size { root: Some(schema), ..Size::default() };
     let nesting = size.add(schema);
     let depth = (size.targets.len() + 1) * nesting;
     for (is_over, words) in [
         (size.parts > PARTS_MAX, format!("it has more than {PARTS_MAX} parts")),
         (size.widest > PROPERTIES_MAX, format!("it has more than {PROPERTIES_MAX} properties")),
+        (
+            size.choice > CHOICE_MAX,
+            format!("one value of it chooses among more than {CHOICE_MAX} properties"),
+        ),
         (size.count > COUNT_MAX, format!("it counts further than {COUNT_MAX}")),
         (depth > DEPTH_MAX, "it has too many definitions within definitions".to_owned()),
         (
@@ -55,8 +65,14 @@ pub(super) fn parts(value: &Value) -> usize {
 
 #[derive(Default)]
 struct Size<'a> {
+    /// The schema whose definitions are referred to, if that counts.
+    root: Option<&'a Value>,
     parts: usize,
     widest: usize,
+    /// The most properties that come into question at one place.
+    choice: usize,
+    /// The same for definitions, by what refers to them.
+    choices: HashMap<&'a str, usize>,
     targets: HashSet<&'a str>,
     /// Numbers whose multiples are asked for, without their points.
     multiples: HashSet<u64>,
@@ -78,11 +94,37 @@ impl<'a> Size<'a> {
                 self.count = counts.fold(self.count, u64::max);
                 self.joins |= JOINING.iter().any(|name| members.contains_key(*name));
                 self.widest = self.widest.max(width(members));
+                self.choice = self.choice.max(self.choice_at(value));
                 members.values().map(|value| self.add(value)).max().unwrap_or(0) + 1
             }
             Value::Array(items) => items.iter().map(|value| self.add(value)).max().unwrap_or(0) + 1,
             _ => 0,
         }
+    }
+
+    /// The properties that come into question for a value.
+    fn choice_at(&mut self, schema: &'a Value) -> usize {
+        let Some(members) = schema.as_object() else { return 0 };
+        let options = ["allOf", "anyOf", "oneOf"]
+            .into_iter()
+            .filter_map(|name| members.get(name)?.as_array());
+        let options = options.flatten().map(|option| self.choice_at(option));
+        let options = options.fold(0, usize::saturating_add);
+        let target = members.get("$ref").and_then(Value::as_str);
+        let defined = target.map_or(0, |reference| self.choice_in(reference));
+        width(members).saturating_add(options).saturating_add(defined)
+    }
+
+    /// The same in a definition. What leads back to itself adds nothing.
+    fn choice_in(&mut self, reference: &'a str) -> usize {
+        if let Some(known) = self.choices.get(reference) {
+            return *known;
+        }
+        self.choices.insert(reference, 0);
+        let schema = self.root.and_then(|root| definition(root, reference));
+        let count = schema.map_or(0, |schema| self.choice_at(schema));
+        self.choices.insert(reference, count);
+        count
     }
 
     /// Where schemas are joined, a value may have to be a multiple of several numbers.
@@ -128,7 +170,21 @@ mod tests {
         let required = |count: usize| json!({ "required": vec!["a"; count] });
         let multiples =
             |a: u64, b: u64| json!({ "allOf": [{ "multipleOf": a }, { "multipleOf": b }] });
+        let object = |count: usize| {
+            let members = (0..count).map(|at| (format!("p{at}"), json!({})));
+            json!({ "properties": members.collect::<Map<_, _>>() })
+        };
+        let deep = |count: usize| {
+            let choice = json!({ "anyOf": vec![object(900); count] });
+            json!({ "properties": { "far_away": { "items": choice } } })
+        };
+        let by_name = |count: usize| {
+            let some = json!({ "oneOf": vec![json!({ "$ref": "#/$defs/wide" }); count] });
+            json!({ "$ref": "#/$defs/some", "$defs": { "wide": object(900), "some": some } })
+        };
         for (good, bad) in [
+            (deep(2), deep(3)),
+            (by_name(2), by_name(3)),
             (json!({ "enum": vec![1; 9_000] }), json!({ "enum": vec![1; 10_001] })),
             (required(1000), required(1001)),
             (json!({ "multipleOf": 9_999 }), json!({ "multipleOf": 9_999_991 })),

@@ -17,7 +17,7 @@ const TOKEN_BYTES_MAX: usize = 512;
 /// States of a lexer take 1 to 2 kB each; a grammar that needs more than this ends its reply with an error.
 const LEXER_STATES_MAX: usize = 50_000;
 /// Ways to go on at one place: four for each property that may be left out.
-const ITEMS_MAX: usize = 10_000;
+pub(super) const ITEMS_MAX: usize = 10_000;
 /// Ways to go on that one mask looks at: a token may end one member and begin another, and each such token meets all
 /// ways anew. About 20,000 take a millisecond.
 const MASK_ITEMS_MAX: usize = 4_000_000;

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::ApiError;
 use crate::app::{App, Model};
 use crate::request::fields::{Fields, shown};
-use crate::room::{Held, Lease, Weight};
+use crate::room::{Came, Coming, Lease, Weight, earned};
 
 /// A response's body that comes as it is sent.
 pub(crate) fn pieces(mut pieces: mpsc::Receiver<Bytes>) -> Body {
@@ -24,15 +24,15 @@ pub(crate) fn pieces(mut pieces: mpsc::Receiver<Bytes>) -> Body {
     }))
 }
 
-/// A body comes so fast on the whole, in bytes a second, once a first pause is over.
-const LEAST_RATE: u64 = 64 << 10;
+/// What is made of a document of less weight is left to the allocator.
+const MUCH_BYTES: u64 = 1 << 20;
 
 /// A request's body, within its bound. One that says it is too long is refused unread, and nothing
 /// is read for a model that is not there.
 #[derive(Debug)]
 pub(super) struct Payload {
     bytes: Vec<u8>,
-    held: Held,
+    room: Came,
     weight: Weight,
 }
 
@@ -44,13 +44,18 @@ impl Payload {
         app: Arc<App>,
         work: impl FnOnce(&App, &Model, &Fields<'_>) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<(T, Lease), ApiError> {
-        let Payload { bytes, held, weight } = self;
-        let room = app.model()?.room.reading(weight.bytes()).await?;
+        let Payload { bytes, room, weight } = self;
+        let lease = app.model()?.room.reading(weight.bytes()).await?;
         off_thread(move || {
             let read = parse(&bytes)
                 .and_then(|value| work(&app, app.model()?, &Fields::of_request(&value)?));
-            drop((bytes, held));
-            Ok((read?, Lease::new(room)))
+            drop(bytes);
+            if weight.bytes() > MUCH_BYTES {
+                (app.settings.freed)();
+            }
+            // Only now is there room for others.
+            drop(room);
+            Ok((read?, lease))
         })
         .await
     }
@@ -95,14 +100,14 @@ async fn whole(request: Request, app: &App) -> Result<Payload, ApiError> {
         return Err(ApiError::too_large(limit));
     }
     let mut body = Limited::new(body, limit);
-    let (mut bytes, mut held, mut weight) = (Vec::new(), room.body(), Weight::default());
-    let mut pace = Pace::new(app.settings.body_pause_limit);
-    while let Some(frame) = pace.next(body.frame(), bytes.len()).await? {
+    let (mut bytes, mut room, mut weight) = (Vec::new(), room.body(), Weight::default());
+    let pace = Pace { pause: app.settings.body_pause_limit, began: Instant::now() };
+    while let Some(frame) = pace.next(body.frame(), bytes.len(), &room).await? {
         match frame {
             // Trailers say nothing here.
             Ok(frame) => {
                 let Some(more) = frame.data_ref() else { continue };
-                held.grow(bytes.len() + more.len())?;
+                hold(&mut bytes, more.len(), limit, &mut room).await?;
                 weight.add(more);
                 bytes.extend_from_slice(more);
             }
@@ -112,30 +117,48 @@ async fn whole(request: Request, app: &App) -> Result<Payload, ApiError> {
             Err(error) => return Err(ApiError::json(format!("the body broke off: {error}"))),
         }
     }
-    Ok(Payload { bytes, held, weight })
+    Ok(Payload { bytes, room: room.came(), weight })
 }
 
-/// How a body comes: without long pauses, and not too slowly on the whole. What has come takes room.
+/// Makes place for more bytes. What is allocated counts, and so it grows in small steps.
+async fn hold(
+    bytes: &mut Vec<u8>,
+    more: usize,
+    limit: usize,
+    room: &mut Coming,
+) -> Result<(), ApiError> {
+    let wanted = bytes.len() + more;
+    let capacity = match wanted <= bytes.capacity() {
+        true => bytes.capacity(),
+        false => (wanted + wanted / 8).min(limit).max(wanted),
+    };
+    room.grow(capacity, more).await?;
+    bytes.reserve_exact(capacity - bytes.len());
+    Ok(())
+}
+
+/// How a body comes: without long pauses, and not too slowly on the whole once a first one is over. What has come
+/// takes room, and who comes yet more slowly than others gives it to them.
 struct Pace {
     pause: Duration,
     began: Instant,
 }
 
 impl Pace {
-    fn new(pause: Duration) -> Pace {
-        Pace { pause, began: Instant::now() }
-    }
-
     /// The next of a body of which so many bytes have come.
     async fn next<T>(
-        &mut self,
+        &self,
         next: impl Future<Output = T>,
         bytes: usize,
+        room: &Coming,
     ) -> Result<T, ApiError> {
-        let earned = Duration::from_secs_f64(bytes as f64 / LEAST_RATE as f64);
-        let end = self.began.checked_add(self.pause.saturating_add(earned));
+        let end = self.began.checked_add(self.pause.saturating_add(earned(bytes as u64)));
         let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
-        timeout(self.pause.min(left), next).await.map_err(|_| ApiError::body_timeout())
+        tokio::select! {
+            biased;
+            next = timeout(self.pause.min(left), next) => next.map_err(|_| ApiError::body_timeout()),
+            () = room.displaced() => Err(ApiError::displaced()),
+        }
     }
 }
 

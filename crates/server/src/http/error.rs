@@ -132,6 +132,13 @@ impl ApiError {
         ApiError::unavailable(BUSY, message)
     }
 
+    /// The body did not come on, and others take its room.
+    pub(crate) fn displaced() -> ApiError {
+        let message = "the body stopped coming, or comes too slowly, while others need the memory for theirs: \
+                       send it again without pauses";
+        ApiError::unavailable(BUSY, message)
+    }
+
     /// The body did not come.
     pub(crate) fn body_timeout() -> ApiError {
         let message =
@@ -151,6 +158,13 @@ impl ApiError {
             _ => ("invalid_value", "what came is no HTTP/1.1 request: send one, without TLS"),
         };
         ApiError::new(status, "invalid_request_error", code, message.to_owned())
+    }
+
+    /// What came is HTTP/2.
+    pub(crate) fn unspoken() -> ApiError {
+        let message = "this server speaks HTTP/1.1: ask without HTTP/2".to_owned();
+        let status = StatusCode::HTTP_VERSION_NOT_SUPPORTED;
+        ApiError::new(status, "invalid_request_error", "invalid_value", message)
     }
 
     /// The host of a request is missing, or is none.

@@ -20,12 +20,42 @@ use crate::log::Entry;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ID_BYTES_MAX: usize = 128;
 
+/// What is the same for all requests to one endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endpoint {
+    /// Its name in metrics; all unknown paths share one.
+    name: &'static str,
+    /// Whoever reaches us may ask without a key: it knows nothing.
+    is_open: bool,
+    /// Each request is worth a line in the log. Probes come by the minute and say nothing.
+    is_logged: bool,
+    /// Its clients are Anthropic's, who read refusals in another form.
+    is_anthropic: bool,
+}
+
+impl Endpoint {
+    pub(super) const fn named(name: &'static str) -> Endpoint {
+        Endpoint { name, is_open: false, is_logged: false, is_anthropic: false }
+    }
+
+    pub(super) const fn open(self) -> Endpoint {
+        Endpoint { is_open: true, ..self }
+    }
+
+    pub(super) const fn logged(self) -> Endpoint {
+        Endpoint { is_logged: true, ..self }
+    }
+
+    pub(super) const fn anthropic(self) -> Endpoint {
+        Endpoint { is_anthropic: true, ..self }
+    }
+}
+
 /// The way into one endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Door {
     pub(super) app: Arc<App>,
-    /// The endpoint's name in metrics; all unknown paths share one.
-    pub(super) name: &'static str,
+    pub(super) endpoint: Endpoint,
 }
 
 /// The name of a request, in its response and in the log.
@@ -38,11 +68,11 @@ pub(crate) struct Guest;
 
 /// Around every endpoint: lets in who may ask, counts, and says so in the log.
 pub(super) async fn answer(State(door): State<Door>, mut request: Request, next: Next) -> Response {
-    let Door { app, name } = &door;
+    let Door { app, endpoint } = &door;
     let id = request_id(app, request.headers());
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
     let origin = allowed_origin(app, request.headers());
-    let admitted = origin.clone().and_then(|_| admit(app, name, &request));
+    let admitted = origin.clone().and_then(|_| admit(app, *endpoint, &request));
     let is_guest = request.extensions().get::<Guest>().is_some();
     let mut response = match (&origin, admitted) {
         (Ok(Some(_)), _) if is_preflight(&request) => preflight(request.headers()),
@@ -55,7 +85,7 @@ pub(super) async fn answer(State(door): State<Door>, mut request: Request, next:
             next.run(request).await
         }
     };
-    if matches!(*name, "messages" | "count_tokens") {
+    if endpoint.is_anthropic {
         response = messages::in_dialect(response, &id);
     }
     let headers = response.headers_mut();
@@ -67,9 +97,8 @@ pub(super) async fn answer(State(door): State<Door>, mut request: Request, next:
     }
     set(headers, REQUEST_ID, &id);
     let status = response.status().as_u16();
-    app.metrics.answered(name, status);
-    // Probes come by the minute and say nothing.
-    if matches!(*name, "chat" | "completions" | "messages" | "responses") || status >= 400 {
+    app.metrics.answered(endpoint.name, status);
+    if endpoint.is_logged || status >= 400 {
         let entry = Entry::new("request", format!("{id} {method} {path} {status}"));
         let entry = entry.with("request", id).with("method", method).with("path", path);
         app.log(&entry.with("status", status));
@@ -98,11 +127,11 @@ fn request_id(app: &App, headers: &HeaderMap) -> String {
     }
 }
 
-/// Host name and key. Health and the page, which knows nothing, are for everybody who reaches us.
-fn admit(app: &App, name: &str, request: &Request) -> Result<(), ApiError> {
+/// Host name and key.
+fn admit(app: &App, endpoint: Endpoint, request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
     host::check(request, app.loopback)?;
-    if matches!(name, "health" | "page") || app.settings.api_keys.is_empty() {
+    if endpoint.is_open || app.settings.api_keys.is_empty() {
         return Ok(());
     }
     let bearer = header(headers, AUTHORIZATION).and_then(|value| {

@@ -17,6 +17,7 @@ mod unread;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -30,37 +31,42 @@ pub(crate) use body::pieces;
 pub(crate) use error::ApiError;
 
 use crate::app::App;
-use guard::Door;
 pub(crate) use guard::Guest;
-pub(crate) use unread::unread;
+use guard::{Door, Endpoint};
+pub(crate) use unread::{unread, unspoken};
 
 type Routes = MethodRouter<Arc<App>>;
 
-/// Every endpoint under its path, each with its name in metrics. Each path is served with and without
-/// `/v1`, with and without a slash at its end.
+/// Every endpoint under its path. Each path is served with and without `/v1`, with and without a slash at its end.
 pub(crate) fn router(app: &Arc<App>) -> Router {
-    let door = |name| from_fn_with_state(Door { app: app.clone(), name }, guard::answer);
+    let door = |endpoint| from_fn_with_state(Door { app: app.clone(), endpoint }, guard::answer);
+    let named = Endpoint::named;
+    let health = named("health").open();
     let endpoints = [
-        ("chat", "/chat/completions", posted(generate::chat)),
-        ("control", "/chat/completions/control", posted(small::control)),
-        ("completions", "/completions", posted(generate::completion)),
-        ("responses", "/responses", posted(responses::create)),
-        ("messages", "/messages", posted(messages::create)),
-        ("count_tokens", "/messages/count_tokens", posted(messages::count_tokens)),
-        ("tokenize", "/tokenize", posted(small::tokenize)),
-        ("detokenize", "/detokenize", posted(small::detokenize)),
-        ("models", "/models", read(small::models)),
-        ("models", "/models/{*id}", read(small::model)),
-        ("health", "/health", read(small::health)),
-        ("health", "/healthz", read(small::health)),
-        ("metrics", "/metrics", read(small::metrics)),
-        ("version", "/version", read(small::version)),
-        ("props", "/props", read(props::props)),
-        ("slots", "/slots", read(props::slots)),
+        ("/chat/completions", named("chat").logged(), posted(generate::chat)),
+        ("/chat/completions/control", named("control"), posted(small::control)),
+        ("/completions", named("completions").logged(), posted(generate::completion)),
+        ("/responses", named("responses").logged(), posted(responses::create)),
+        ("/messages", named("messages").logged().anthropic(), posted(messages::create)),
+        (
+            "/messages/count_tokens",
+            named("count_tokens").anthropic(),
+            posted(messages::count_tokens),
+        ),
+        ("/tokenize", named("tokenize"), posted(small::tokenize)),
+        ("/detokenize", named("detokenize"), posted(small::detokenize)),
+        ("/models", named("models"), read(small::models)),
+        ("/models/{*id}", named("models"), read(small::model)),
+        ("/health", health, read(small::health)),
+        ("/healthz", health, read(small::health)),
+        ("/metrics", named("metrics"), read(small::metrics)),
+        ("/version", named("version"), read(small::version)),
+        ("/props", named("props"), read(props::props)),
+        ("/slots", named("slots"), read(props::slots)),
     ];
     let mut router = Router::new();
-    for (name, path, routes) in endpoints {
-        let routes = routes.layer(door(name));
+    for (path, endpoint, routes) in endpoints {
+        let routes = routes.layer(door(endpoint));
         let ends: &[&str] = if path.ends_with('}') { &[""] } else { &["", "/"] };
         for (prefix, end) in ["", "/v1"].into_iter().flat_map(|p| ends.iter().map(move |e| (p, e)))
         {
@@ -71,8 +77,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         let error = ApiError::not_found(request.uri().path());
         guard::refuse_unread(error, request.into_body()).await
     };
-    router = router.route("/", read(page::page).layer(door("page")));
-    router.fallback(unknown.layer(door("other"))).with_state(app.clone())
+    router = router.route("/", read(page::page).layer(door(named("page").open())));
+    router.fallback(unknown.layer(door(named("other")))).with_state(app.clone())
 }
 
 /// An endpoint that takes a body.
@@ -96,8 +102,8 @@ pub(crate) fn json(status: StatusCode, document: &Value) -> Response {
     text(status, "application/json", document.to_string())
 }
 
-fn text(status: StatusCode, kind: &'static str, text: String) -> Response {
-    (status, [(CONTENT_TYPE, kind)], text).into_response()
+fn text(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> Response {
+    (status, [(CONTENT_TYPE, kind)], text.into()).into_response()
 }
 
 /// Sets a header to a text that is one by construction, or leaves it out.

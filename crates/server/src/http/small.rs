@@ -1,5 +1,7 @@
 //! Endpoints that answer at once.
 
+use std::fmt::Write as _;
+use std::io;
 use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
@@ -8,12 +10,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use super::body::Payload;
+use super::body::{Payload, off_thread};
 use super::prompt::render;
 use super::{ApiError, json as document, text};
 use crate::app::{App, Model, Phase};
 use crate::request::fields::{Fields, shown, wrong_type};
 use crate::request::{Conversation, chat};
+use crate::room::Lease;
 
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     match (app.phase(), app.model.get()) {
@@ -83,12 +86,23 @@ pub(super) async fn tokenize(
                 return Err(ApiError::missing("content", message));
             }
         };
-        // Not by way of values: each would take twenty times as much as an id.
-        let ids = serde_json::to_string(&tokens);
-        let ids = ids.map_err(|error| ApiError::internal(&error.to_string()))?;
-        Ok(format!("{{\"count\":{},\"tokens\":{ids}}}", tokens.len()))
+        Ok(told(&tokens))
     })
     .await
+}
+
+/// Ids as a document. Not by way of values, each of which would take twenty times as much as an id, and in
+/// one piece of memory that does not grow.
+fn told(ids: &[u32]) -> String {
+    const ID_BYTES: usize = "163840,".len();
+    let mut document = String::with_capacity(ids.len() * ID_BYTES + 64);
+    let _ = write!(document, "{{\"count\":{},\"tokens\":[", ids.len());
+    for (at, id) in ids.iter().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        let _ = write!(document, "{comma}{id}");
+    }
+    document.push_str("]}");
+    document
 }
 
 /// Ids into text.
@@ -96,23 +110,61 @@ pub(super) async fn detokenize(
     State(app): State<Arc<App>>,
     payload: Payload,
 ) -> Result<Response, ApiError> {
-    on_body(app, payload, |_, model, fields| {
-        let tokens = fields.array("tokens")?.ok_or_else(|| fields.missing("tokens"))?;
-        let (count, context) = (tokens.len(), model.backend.facts().context);
-        if count > context {
-            let message = format!("tokens has {count} ids, more than the context of {context}");
-            return Err(ApiError::value("tokens", message));
-        }
-        let id = |(at, value): (usize, &Value)| {
-            let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
-            id.ok_or_else(|| wrong_type(&format!("tokens[{at}]"), "a token id", value))
-        };
-        let ids: Vec<u32> = tokens.iter().enumerate().map(id).collect::<Result<_, _>>()?;
-        let text = model.tokenizer.text(&ids);
+    let (ids, lease) = payload.read(app.clone(), ids).await?;
+    // They are few and small, and their text may be much longer than their body was.
+    drop(lease);
+    let model = app.model()?;
+    let length = ids.iter().map(|id| model.tokenizer.token_bytes(*id).map_or(0, <[u8]>::len));
+    let lease = model.room.answering(length.sum()).await?;
+    // Whoever leaves meanwhile, the room is taken until this is done.
+    let answered = off_thread(move || {
+        let text = app.model()?.tokenizer.text(&ids);
         let text = text.map_err(|error| ApiError::value("tokens", error.to_string()))?;
-        Ok(json!({ "content": text, "prompt": text }).to_string())
-    })
-    .await
+        Ok(leased(said_twice(&text)?, lease))
+    });
+    answered.await
+}
+
+fn ids(_: &App, model: &Model, fields: &Fields<'_>) -> Result<Vec<u32>, ApiError> {
+    let tokens = fields.array("tokens")?.ok_or_else(|| fields.missing("tokens"))?;
+    let (count, context) = (tokens.len(), model.backend.facts().context);
+    if count > context {
+        let message = format!("tokens has {count} ids, more than the context of {context}");
+        return Err(ApiError::value("tokens", message));
+    }
+    let id = |(at, value): (usize, &Value)| {
+        let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
+        id.ok_or_else(|| wrong_type(&format!("tokens[{at}]"), "a token id", value))
+    };
+    tokens.iter().enumerate().map(id).collect()
+}
+
+/// A text under both names that clients look for, in one piece of memory that does not grow.
+fn said_twice(text: &str) -> Result<String, ApiError> {
+    let broken = |error: serde_json::Error| ApiError::internal(&error.to_string());
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, text).map_err(broken)?;
+    let mut document = Vec::with_capacity(2 * count.0 + 64);
+    for (name, end) in [("{\"content\":", ","), ("\"prompt\":", "}")] {
+        document.extend_from_slice(name.as_bytes());
+        serde_json::to_writer(&mut document, text).map_err(broken)?;
+        document.extend_from_slice(end.as_bytes());
+    }
+    String::from_utf8(document).map_err(|error| ApiError::internal(&error.to_string()))
+}
+
+/// Bytes that were written.
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Steers a generation that runs.
@@ -141,7 +193,9 @@ pub(super) async fn on_body(
     work: fn(&App, &Model, &Fields<'_>) -> Result<String, ApiError>,
 ) -> Result<Response, ApiError> {
     let (answer, lease) = payload.read(app, work).await?;
-    let mut response = text(StatusCode::OK, "application/json", answer);
-    response.extensions_mut().insert(lease);
-    Ok(response)
+    Ok(leased(answer, lease))
+}
+
+fn leased(document: String, lease: Lease) -> Response {
+    text(StatusCode::OK, "application/json", lease.around(document))
 }

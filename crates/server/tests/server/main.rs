@@ -6,6 +6,7 @@ mod choice;
 mod crowd;
 mod demo;
 mod guided;
+mod late;
 mod leaving;
 mod line;
 mod members;

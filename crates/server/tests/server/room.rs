@@ -6,7 +6,7 @@ use std::time::Duration;
 use deltafin_server::Settings;
 use serde_json::json;
 
-use crate::script::{Act, Rig, quick, start_with};
+use crate::script::{Act, Rig, quick, soon, start_wide, start_with, tokenizer};
 use crate::wire::{ask, chat, head, said};
 
 const LARGEST: usize = 64 << 10;
@@ -73,6 +73,56 @@ fn a_body_that_would_become_too_much_is_refused_unread() {
     assert_eq!((refusal.0, refusal.1.as_str()), (413, "request_too_large"));
     let text = format!("{{\"content\":\"{}\"}}", ",[{".repeat(LARGEST / 3 - 20));
     assert_eq!(ask(rig.at, "POST", "/tokenize", "", &text).status, 200);
+}
+
+/// Half a body, and one that trickles, hold up nobody who sends all of it.
+#[test]
+fn who_falls_behind_gives_its_room_to_who_goes_on() {
+    let settings =
+        Settings { max_body_bytes: LARGEST, body_lag_limit: Duration::from_millis(50), ..quick() };
+    let rig = start_with(settings, &[Act::Stop]);
+    let halves: Vec<_> = (0..4).map(|_| begun(&rig, LARGEST - 100)).collect();
+    let trickles = begun(&rig, LARGEST - 100);
+    let text = format!("{{\"content\":\"{}\"}}", "a ".repeat(LARGEST / 3));
+    soon("a place", || {
+        let _ = (&trickles).write_all(b" ");
+        ask(rig.at, "POST", "/tokenize", "", &text).status == 200
+    });
+    // Whoever had to leave is told, as those that found no place.
+    let told = halves.iter().chain([&trickles]).filter(|socket| {
+        socket.set_nonblocking(true).expect("set");
+        let has_answer = socket.peek(&mut [0]).is_ok();
+        socket.set_nonblocking(false).expect("set");
+        has_answer
+    });
+    let told: Vec<_> = told.map(|socket| socket.try_clone().expect("a handle")).collect();
+    assert!(told.len() >= 4, "{}", told.len());
+    for socket in told {
+        let answer = head(BufReader::new(socket));
+        assert!(answer.header("retry-after").is_some());
+        assert_eq!(answer.refusal().1, "server_busy");
+    }
+}
+
+/// A few ids may stand for much text.
+#[test]
+fn ids_whose_text_would_be_too_much_are_refused() {
+    let settings = Settings { max_body_bytes: LARGEST, ..quick() };
+    let rig = start_wide(settings, &[Act::Stop], 1 << 20);
+    let tokenizer = tokenizer();
+    let length = |id: &u32| tokenizer.token_bytes(*id).expect("an id").len();
+    let longest = (0..tokenizer.vocab_size()).max_by_key(length).expect("an id");
+    let detokenize = |count: usize| {
+        let body = json!({ "tokens": vec![longest; count] }).to_string();
+        assert!(body.len() < LARGEST);
+        ask(rig.at, "POST", "/detokenize", "", &body)
+    };
+    let most = LARGEST / length(&longest);
+    let whole = detokenize(most).json();
+    assert_eq!(whole["content"].as_str().expect("a text").len(), most * length(&longest));
+    assert_eq!(whole["prompt"], whole["content"]);
+    let (status, code, _) = detokenize(most + 1).refusal();
+    assert_eq!((status, code.as_str()), (413, "request_too_large"));
 }
 
 #[test]

@@ -226,6 +226,8 @@ fn metrics_have_their_names_and_add_up() {
         ("deltafin_prompt_tokens_total", usage("prompt_tokens") + 3.0),
         ("deltafin_cached_prompt_tokens_total", 0.0),
         ("deltafin_generated_tokens_total", usage("completion_tokens")),
+        ("deltafin_speculated_tokens_total", 0.0),
+        ("deltafin_accepted_tokens_total", 0.0),
         ("deltafin_request_seconds_count", 1.0),
         ("deltafin_time_to_first_token_seconds_count", 1.0),
         ("deltafin_token_seconds_count", usage("completion_tokens") - 1.0),

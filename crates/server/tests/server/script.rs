@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use deltafin_server::{Backend, End, Facts, Job, Server, Settings};
+use deltafin_server::{Backend, End, Entry, Facts, Job, Server, Settings};
 use deltafin_text::Tokenizer;
 
 /// What it does next.
@@ -86,10 +86,27 @@ pub(crate) fn early_status() -> Settings {
 }
 
 pub(crate) fn start_unloaded(settings: Settings) -> (Server, SocketAddr) {
+    start_telling(settings, |_| {})
+}
+
+fn start_telling(
+    settings: Settings,
+    log: impl Fn(&Entry) + Send + Sync + 'static,
+) -> (Server, SocketAddr) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let server = Server::start(listener, settings, |_| {}).expect("starts");
+    let server = Server::start(listener, settings, log).expect("starts");
     let at = server.address();
     (server, at)
+}
+
+/// With the lines of its log: each the event and its words.
+pub(crate) fn start_logged(settings: Settings, acts: &[Act]) -> (Rig, Arc<Mutex<Vec<String>>>) {
+    let lines = Arc::<Mutex<Vec<String>>>::default();
+    let kept = lines.clone();
+    let log = move |entry: &Entry| {
+        kept.lock().expect("whole").push(format!("{} {}", entry.event, entry.words));
+    };
+    (loaded(start_telling(settings, log), acts, CONTEXT), lines)
 }
 
 pub(crate) fn start_with(settings: Settings, acts: &[Act]) -> Rig {
@@ -98,7 +115,10 @@ pub(crate) fn start_with(settings: Settings, acts: &[Act]) -> Rig {
 
 /// With so much room that a reply fills every buffer on its way.
 pub(crate) fn start_wide(settings: Settings, acts: &[Act], context: usize) -> Rig {
-    let (server, at) = start_unloaded(settings);
+    loaded(start_unloaded(settings), acts, context)
+}
+
+fn loaded((server, at): (Server, SocketAddr), acts: &[Act], context: usize) -> Rig {
     let log = Arc::new(Log::default());
     let facts = Facts { context, fingerprint: "fp_00000000".to_owned(), request_bytes: None };
     server.ready(tokenizer(), Scripted { facts, acts: acts.to_vec(), log: log.clone() });

@@ -32,7 +32,16 @@ fn every_path_has_its_spellings_and_methods() {
     }
     let models = get(rig.at, "/v1/models", "").json();
     assert_eq!(models["data"][0]["id"], "test");
-    assert_eq!(models["data"][0]["context_length"], crate::script::CONTEXT);
+    assert_eq!(models["object"], "list");
+    for (name, value) in [
+        ("object", json!("model")),
+        ("owned_by", json!("deltafin")),
+        ("context_length", json!(crate::script::CONTEXT)),
+        ("max_model_len", json!(crate::script::CONTEXT)),
+    ] {
+        assert_eq!(models["data"][0][name], value, "{name}");
+    }
+    assert!(models["data"][0]["created"].as_u64().is_some_and(|time| time > 1_700_000_000));
     assert_eq!(get(rig.at, "/version", "").json()["version"], env!("CARGO_PKG_VERSION"));
 }
 
@@ -172,6 +181,7 @@ fn pages_of_other_origins_ask_only_where_allowed() {
     assert_eq!(preflight.status, 204);
     assert_eq!(preflight.header("access-control-allow-origin"), Some("http://ok.example"));
     assert_eq!(preflight.header("access-control-allow-headers"), Some("content-type, x-y"));
+    assert_eq!(preflight.header("access-control-allow-methods"), Some("POST"));
     assert_eq!(preflight.header("access-control-max-age"), Some("600"));
     let response = get(rig.at, "/v1/models", origin);
     assert_eq!((response.status, response.header("vary")), (401, Some("Origin")));

@@ -15,6 +15,8 @@ fn what_is_no_request_gets_the_one_form() {
         ("GET /health HTTP/1.1\r\nHost localhost\r\n\r\n".to_owned(), 400),
         ("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n".to_owned(), 400),
         (format!("GET /health HTTP/1.1\r\nHost: localhost\r\nX: {long}\r\n\r\n"), 431),
+        (of_head(HEAD_BYTES + 1), 431),
+        (of_head(40_000), 431),
         (format!("GET /{long} HTTP/1.1\r\nHost: localhost\r\n\r\n"), 431),
         ("\u{16}\u{3}\u{1}\u{2}".to_owned(), 400),
     ] {
@@ -22,6 +24,49 @@ fn what_is_no_request_gets_the_one_form() {
         assert_eq!(response.header("connection"), Some("close"));
         assert_eq!(response.refusal().0, status, "{:?}", bytes.get(..40));
     }
+}
+
+const HEAD_BYTES: usize = 32 << 10;
+
+/// A request whose head has so many bytes.
+fn of_head(bytes: usize) -> String {
+    let head = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: ";
+    format!("{head}{}\r\n\r\n", "x".repeat(bytes - head.len() - 4))
+}
+
+#[test]
+fn a_head_may_have_what_is_said() {
+    let rig = start(&[Act::Stop]);
+    assert_eq!(send(rig.at, of_head(HEAD_BYTES).as_bytes()).status, 200);
+}
+
+/// Who speaks HTTP/2 without asking understands an answer in its frames, and no other.
+#[test]
+fn http_2_is_told_in_its_own_frames_that_http_1_1_is_spoken() {
+    let rig = start(&[Act::Stop]);
+    let mut socket = said(rig.at, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    let mut frame = || {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head).expect("a frame");
+        let [a, b, c, kind, flags, stream @ ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        socket.read_exact(&mut payload).expect("its payload");
+        assert_eq!((flags, stream), (0, [0; 4]));
+        (kind, payload)
+    };
+    const SETTINGS: u8 = 4;
+    const GOAWAY: u8 = 7;
+    assert_eq!(frame(), (SETTINGS, Vec::new()));
+    let (kind, reason) = frame();
+    let (numbers, document) = reason.split_at(8);
+    // No stream was taken, and the code is HTTP_1_1_REQUIRED.
+    assert_eq!((kind, numbers), (GOAWAY, &[0, 0, 0, 0, 0, 0, 0, 13][..]));
+    let error: serde_json::Value = serde_json::from_slice(document).expect("JSON");
+    let message = error["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("HTTP/1.1"), "{message}");
+    assert_eq!(socket.read(&mut [0]).expect("an end"), 0);
+    let page = get(rig.at, "/metrics", "").text();
+    assert!(page.contains("{endpoint=\"other\",status=\"505\"} 1"), "{page}");
 }
 
 #[test]
