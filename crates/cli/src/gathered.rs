@@ -1,9 +1,10 @@
 //! How many of a model's experts are here, where they come over the network.
 
+use deltafin_fetch::Kept;
 use deltafin_store::Checkpoint;
 use serde::Serialize;
 
-use crate::args::default_cache_limit;
+use crate::args::{CacheLimit, default_cache_limit};
 use crate::stats::bytes;
 
 /// What has come so far.
@@ -15,7 +16,7 @@ pub(crate) struct Gathered {
     here: u64,
     /// Their bytes.
     bytes: u64,
-    /// The most that they may have, where the environment says so.
+    /// The most that they may have, where the environment says so, or setup was told.
     limit_bytes: Option<u64>,
     /// By layer: how many are here.
     #[serde(skip)]
@@ -26,7 +27,9 @@ impl Gathered {
     /// What is here of a checkpoint's experts; nothing where they all are.
     pub(crate) fn of(checkpoint: &Checkpoint) -> Option<Gathered> {
         let (distant, spec) = (checkpoint.store.distant()?, checkpoint.spec());
-        let (limit_bytes, layers) = (default_cache_limit(), vec![0; spec.layers.len()]);
+        let kept = || Kept::read(checkpoint.folder()?).ok()?.cache_limit;
+        let limit_bytes = default_cache_limit().map_or_else(kept, |CacheLimit(limit)| limit);
+        let layers = vec![0; spec.layers.len()];
         let mut gathered = Gathered { experts: 0, here: 0, bytes: 0, limit_bytes, layers };
         for layer in spec.moe_layers() {
             for expert in spec.moe.expert_ids() {

@@ -9,6 +9,7 @@ mod args;
 mod built_in;
 mod column;
 mod commands;
+mod drafter;
 mod failure;
 mod gathered;
 mod input;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use deltafin_fetch::{self as fetch, Event, FetchError, Kept, Patience, Streaming, Watch};
 use deltafin_store::{Checkpoint, Inspection};
 
-use crate::args::Network;
+use crate::args::{CacheLimit, Network};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::logins;
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Opens the checkpoint in a folder, wherever its experts are.
 pub(crate) fn open_dir(dir: &Path, network: &Network) -> Result<Checkpoint, Failure> {
     if !fetch::is_streamed(dir) {
-        if network.cache_limit.is_some() {
+        if let Some(CacheLimit(Some(_))) = network.cache_limit {
             terminal::say(
                 "--cache-limit has no effect: no expert of this model comes over the network",
             );
@@ -55,7 +55,8 @@ pub(crate) fn open_to_pull(
 ) -> Result<Checkpoint, Failure> {
     let source = fetch::installed_from(dir).map(logins::with_login);
     let streaming = streaming(dir, network, pull, patience(dir, network)?);
-    let streaming = Streaming { source: source.as_ref(), ..streaming };
+    let cache_limit = cache_limit(dir, network)?;
+    let streaming = Streaming { source: source.as_ref(), cache_limit, ..streaming };
     Ok(fetch::open_streamed(&streaming, watch, interrupt::flag())?)
 }
 
@@ -82,6 +83,14 @@ fn patience(dir: &Path, network: &Network) -> Result<Duration, Failure> {
     }
 }
 
+/// How much room experts may take that come: as was said, or as setup was told.
+pub(crate) fn cache_limit(dir: &Path, network: &Network) -> Result<Option<u64>, Failure> {
+    match network.cache_limit {
+        Some(CacheLimit(limit)) => Ok(limit),
+        None => Ok(Kept::read(dir)?.cache_limit),
+    }
+}
+
 fn streaming<'n>(
     dir: &'n Path,
     network: &'n Network,
@@ -94,8 +103,8 @@ fn streaming<'n>(
         endpoint: network.endpoint.as_deref(),
         jobs: pull.jobs,
         bytes_per_second: pull.bytes_per_second,
-        patience: Patience { give_up, attempts: 4, ..Patience::default() },
-        cache_limit: network.cache_limit,
+        patience: Patience::of(give_up),
+        cache_limit: None,
     }
 }
 

@@ -101,7 +101,10 @@ impl Bring<'_> {
                 return Err(FetchError::Incomplete { missing, total: listing.files.len() });
             }
         }
-        headers(&quiet, listing).await?;
+        let missing = headers(&quiet, listing).await?;
+        if !missing.is_empty() {
+            return Err(FetchError::Incomplete { missing, total: listing.files.len() });
+        }
         Ok(quiet.traffic.received.load(Ordering::Relaxed))
     }
 
@@ -159,14 +162,17 @@ impl Drop for Ending {
     }
 }
 
-/// Brings the headers of shards that are not here: they say which bytes are wanted.
-async fn headers(work: &Arc<Work>, listing: &Listing) -> Result<(), FetchError> {
+/// Brings the headers of shards that are not here: they say which bytes are wanted. Gives those that are not to be had
+/// because the source gives nothing.
+async fn headers(work: &Arc<Work>, listing: &Listing) -> Result<Vec<Missing>, FetchError> {
     let goal = Goal { wanted: Wanted::Spine, frees: work.goal.frees };
     let unknown = |file: &&RemoteFile| prospect::look(work.folder.dir(), file, &goal).is_none();
     let files: Vec<_> = listing.files.iter().filter(unknown).cloned().collect();
     let one = |file| transfer::header(work.clone(), file);
     let going = futures_util::stream::iter(files).map(one).buffer_unordered(work.jobs);
-    going.try_for_each(|()| async { Ok(()) }).await
+    let mut missing: Vec<Missing> = going.try_filter_map(async |end| Ok(end)).try_collect().await?;
+    missing.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(missing)
 }
 
 /// Brings what is wanted of all files; gives those that are not to be had.

@@ -5,6 +5,7 @@
 //! key requests are not signed, which is how public buckets are read.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path;
@@ -40,8 +41,8 @@ pub(crate) fn store(
 }
 
 /// A line to where the buckets are.
-pub(crate) fn line() -> Result<Line, FetchError> {
-    Line::new(&endpoint(&AmazonS3Builder::from_env())?, None, Kind::Bucket)
+pub(crate) fn line(stall: Duration) -> Result<Line, FetchError> {
+    Line::new(&endpoint(&AmazonS3Builder::from_env())?, None, Kind::Bucket, stall)
 }
 
 fn endpoint(builder: &AmazonS3Builder) -> Result<Url, FetchError> {

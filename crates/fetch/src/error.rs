@@ -15,6 +15,8 @@ use crate::install::Missing;
 pub enum FetchError {
     #[error("source '{given}': {reason}")]
     Notation { given: String, reason: &'static str },
+    #[error("{}: it is a file, and a model is a folder; give another with --model", path.display())]
+    NotAFolder { path: PathBuf },
     #[error("{}: {reason}; give a folder that can be written to with --model", path.display())]
     Create { path: PathBuf, reason: io::Error },
     #[error("{}: {} is setting it up; wait for it, or give another folder with --model", path.display(), holder_words(*.holder))]

@@ -30,6 +30,8 @@ const RECORDS: [(Kind, bool); 4] =
 const CLAIMS: &str = "coming";
 /// Is locked by who makes room for what is being fetched.
 const ROOM: &str = "room";
+/// Ends the names of notes that are being written.
+const UNWRITTEN: &str = "new";
 /// Holds the number of the process that writes, for others to tell.
 const HOLDER: &str = "holder";
 
@@ -68,6 +70,7 @@ impl Folder {
     /// Makes the folder, if need be, and keeps others out.
     pub(crate) fn open(dir: &Path) -> Result<Folder, FetchError> {
         let create = |reason| FetchError::Create { path: dir.to_owned(), reason };
+        check_is_folder(dir)?;
         let lock = loop {
             fs::create_dir_all(dir).map_err(create)?;
             let lock = lock(dir)?;
@@ -78,6 +81,7 @@ impl Folder {
         };
         let notes = dir.join(NOTES);
         fs::create_dir_all(&notes).map_err(create)?;
+        sweep(&notes).map_err(|error| FetchError::disk(&notes, error))?;
         // For the words of a refusal only: the lock is what counts.
         let _ = fs::write(notes.join(HOLDER), std::process::id().to_string());
         Ok(Folder { dir: dir.to_owned(), notes, _lock: lock })
@@ -134,10 +138,19 @@ impl Folder {
 
     /// Notes how the spine is to lie, or lies.
     pub(crate) fn lay(&self, note: SpineNote) -> io::Result<()> {
-        // A folder without a note has what was released.
-        match note == SpineNote::RELEASED && !SpineNote::path(&self.dir).exists() {
-            true => Ok(()),
-            false => note.write(&self.dir),
+        match SpineNote::read_if_any(&self.dir) {
+            // A folder without a note has what was released.
+            Ok(None) if note == SpineNote::RELEASED => Ok(()),
+            Ok(Some(noted)) if noted == note => Ok(()),
+            _ => note.write(&self.dir),
+        }
+    }
+
+    /// Notes that the released spine was chosen, also where nothing else was ever said.
+    pub(crate) fn choose_released(&self) -> io::Result<()> {
+        match SpineNote::read_if_any(&self.dir) {
+            Ok(None) => SpineNote::RELEASED.write(&self.dir),
+            _ => Ok(()),
         }
     }
 
@@ -152,6 +165,28 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.notes.join(HOLDER));
     }
+}
+
+/// Refuses a path where something else is than a folder, or on the way to it.
+pub(crate) fn check_is_folder(dir: &Path) -> Result<(), FetchError> {
+    let there = dir.ancestors().find(|path| path.symlink_metadata().is_ok());
+    match there.filter(|path| path.exists() && !path.is_dir()) {
+        Some(path) => Err(FetchError::NotAFolder { path: path.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// Removes notes that were not finished being written: whoever wrote them was killed, for the folder is locked. One of
+/// settings is written without that lock.
+fn sweep(notes: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(notes)? {
+        let path = entry?.path();
+        let is_new = path.extension().is_some_and(|ending| ending == UNWRITTEN);
+        if is_new && path.file_stem().is_none_or(|stem| stem != "settings.json") {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Locks a folder that is there, until what it gives is dropped.
@@ -278,5 +313,35 @@ mod tests {
         assert!(matches!(busy, FetchError::Busy { holder: Some(p), .. } if p == pid), "{busy}");
         drop(held);
         Folder::open(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn notes_that_were_not_finished_go_when_the_next_setup_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let notes = dir.path().join(NOTES);
+        fs::create_dir(&notes).unwrap();
+        for name in ["a.safetensors.map.new", "install.json.new", "settings.json.new", "a.map"] {
+            fs::write(notes.join(name), "x").unwrap();
+        }
+        drop(Folder::open(dir.path()).unwrap());
+        let names = fs::read_dir(&notes).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(names, ["a.map", "settings.json.new"]);
+    }
+
+    #[test]
+    fn a_file_is_no_folder_nor_is_anything_below_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("model");
+        fs::write(&file, "x").unwrap();
+        for dir in [file.clone(), file.join("a/b")] {
+            let refused = Folder::open(&dir).unwrap_err();
+            assert!(
+                matches!(&refused, FetchError::NotAFolder { path } if *path == file),
+                "{refused}"
+            );
+        }
+        assert!(check_is_folder(&dir.path().join("a/b")).is_ok());
     }
 }

@@ -45,6 +45,25 @@ pub struct Order<'o> {
     pub spine: Spine,
     /// How long the source is asked that gives nothing.
     pub patience: Patience,
+    /// Bytes that other things will take on the drive, where what fits is what comes.
+    pub beside: u64,
+}
+
+impl<'o> Order<'o> {
+    /// What is here, or what fits, at the usual pace and as patiently as usual.
+    pub fn new(source: &'o Source, dir: &'o Path) -> Order<'o> {
+        Order {
+            source,
+            dir,
+            endpoint: None,
+            jobs: 8,
+            bytes_per_second: None,
+            wanted: Wanted::Fitting,
+            spine: Spine::AsBegun,
+            patience: Patience::default(),
+            beside: 0,
+        }
+    }
 }
 
 /// What is in a folder after an installation.
@@ -114,6 +133,9 @@ pub fn install(
         let wanted = choose(order, &record.listing, state, &*watch, most).map_err(disk)?;
         let kind = kind(&wanted);
         let done = finished(&folder, &record.listing, state, kind);
+        if order.spine == Spine::Released {
+            folder.choose_released().map_err(disk)?;
+        }
         if let Some(done) = done.filter(|_| is_laid(order.dir, note)) {
             watch.event(Event::Plan {
                 source: &record.listing.source,
@@ -141,6 +163,7 @@ pub fn list(
     watch: Arc<dyn Watch>,
     stop: &AtomicBool,
 ) -> Result<Outlook, FetchError> {
+    folder::check_is_folder(order.dir)?;
     let asked = order.source.to_string();
     let record = folder::record(order.dir)?.filter(|record| record.asked == asked);
     running(order.dir, stop, async {
@@ -209,7 +232,8 @@ async fn forecaster(
 }
 
 /// How much to bring: what was said, what the folder was begun with, or what fits; `most` is how much room
-/// all of it takes, where that is not just the bytes of the files.
+/// all of it takes, where that is not just the bytes of the files. Layers are no part of what was finished
+/// before, or is to be streamed: such a folder stays what it is.
 fn choose(
     order: &Order<'_>,
     listing: &Listing,
@@ -217,14 +241,14 @@ fn choose(
     watch: &dyn Watch,
     most: Option<u64>,
 ) -> io::Result<Wanted> {
-    if order.wanted != Wanted::Fitting {
-        return Ok(order.wanted.clone());
-    }
-    Ok(match state {
-        Some((Kind::Full, _)) => Wanted::All,
-        Some((Kind::Stream, _)) => Wanted::Spine,
-        None => {
+    Ok(match (&order.wanted, state) {
+        (Wanted::Fitting | Wanted::Layers(_), Some((Kind::Stream, _))) => Wanted::Spine,
+        (Wanted::Fitting, Some((Kind::Full, _))) => Wanted::All,
+        (Wanted::Layers(_), Some((Kind::Full, true))) => Wanted::All,
+        (Wanted::All | Wanted::Spine | Wanted::Layers(_), _) => order.wanted.clone(),
+        (Wanted::Fitting, None) => {
             let needed = most.unwrap_or_else(|| room::needed(order.dir, listing));
+            let needed = needed.saturating_add(order.beside);
             let free = room::free_bytes(order.dir)?;
             if needed.saturating_add(room::spare(needed)) <= free {
                 return Ok(Wanted::All);

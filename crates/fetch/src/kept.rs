@@ -20,6 +20,9 @@ pub struct Kept {
     /// Seconds to go on asking a source that gives nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u32>,
+    /// The most bytes of the drive that experts take which came over the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_limit: Option<u64>,
 }
 
 /// As it is written.
@@ -88,7 +91,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join(NOTES)).unwrap();
         assert_eq!(Kept::read(dir.path()).unwrap(), Kept::default());
-        let kept = Kept { patience: Some(7) };
+        let kept = Kept { patience: Some(7), cache_limit: Some(5) };
         kept.write(dir.path()).unwrap();
         assert_eq!(Kept::read(dir.path()).unwrap(), kept);
         let text = fs::read_to_string(path(dir.path())).unwrap();

@@ -88,8 +88,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Line {
-    /// A line to the server of `origin`, with the token, or the name and password, that are for it.
-    pub(crate) fn new(origin: &Url, token: Option<&str>, kind: Kind) -> Result<Line, FetchError> {
+    /// A line to the server of `origin`, with the token, or the name and password, that are for it. A connection
+    /// that brings no byte for as long as `stall` is a fault.
+    pub(crate) fn new(
+        origin: &Url,
+        token: Option<&str>,
+        kind: Kind,
+        stall: Duration,
+    ) -> Result<Line, FetchError> {
         let fault = |why: String| FetchError::Source { what: host(origin), why };
         secure(origin)?;
         let client = reqwest::Client::builder()
@@ -97,7 +103,8 @@ impl Line {
             .redirect(Policy::none())
             // Ranges in parallel have a connection each; shared ones would share their window.
             .http1_only()
-            .connect_timeout(CONNECT_TIMEOUT)
+            .connect_timeout(CONNECT_TIMEOUT.min(stall))
+            .read_timeout(stall)
             .build()
             .map_err(|error| fault(error.to_string()))?;
         let token = token.map(login::of_token).or_else(|| login::of_url(origin));

@@ -34,8 +34,15 @@ pub(crate) struct Traffic {
     pub(crate) requests: AtomicU64,
     /// How often the source was left alone for a while.
     pub(crate) waits: AtomicU64,
-    /// The source gave nothing for so long that nothing more is begun.
+    /// The source gave nothing for so long that nothing more is begun, and what was begun is not tried again.
     pub(crate) given_up: AtomicBool,
+}
+
+impl Traffic {
+    /// Whether the source gave nothing for so long that nothing more is begun.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
+    }
 }
 
 /// A file that pieces are written to.
@@ -112,6 +119,7 @@ impl Arrived {
         }
         self.bytes += bytes;
         traffic.received.fetch_add(bytes, Ordering::Relaxed);
+        traffic.given_up.store(false, Ordering::Relaxed);
         traffic.watch.event(Event::Received { bytes });
         Ok(())
     }
@@ -128,6 +136,9 @@ pub(crate) async fn fetch(
     let (mut silence, mut others) = (Silence::new(), traffic.received.load(Ordering::Relaxed));
     loop {
         let (lane, before) = (traffic.lanes.enter().await, arrived.bytes);
+        if traffic.is_given_up() {
+            return Err(Broken::Lasting("not tried: the source gives nothing".to_owned()));
+        }
         let result = attempt(traffic, to, piece, &mut arrived).await;
         drop(lane);
         if arrived.bytes > before {
@@ -151,7 +162,8 @@ pub(crate) async fn fetch(
             Hope::WhereKnown => traffic.received.load(Ordering::Relaxed) == 0,
             Hope::Slight => true,
         };
-        let Some(wait) = silence.wait(&traffic.patience, after, is_hopeless) else {
+        let wait = silence.wait(&traffic.patience, after, is_hopeless);
+        let Some(wait) = wait.filter(|_| !traffic.is_given_up()) else {
             if traffic.received.load(Ordering::Relaxed) == others {
                 traffic.given_up.store(true, Ordering::Relaxed);
             }

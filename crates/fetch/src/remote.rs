@@ -9,7 +9,7 @@ use object_store::http::HttpBuilder;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, RetryConfig};
 use reqwest::Url;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::fault::{Fault, Hope};
 use crate::hub::{self, Repository};
@@ -52,7 +52,8 @@ pub(crate) async fn reach(
     match source {
         Source::Hub { repository, revision } => {
             let endpoint = hub::endpoint(manner.endpoint)?;
-            let line = Line::new(&endpoint, hub::token().as_deref(), Kind::Hub)?;
+            let (token, stall) = (hub::token(), manner.patience.stall);
+            let line = Line::new(&endpoint, token.as_deref(), Kind::Hub, stall)?;
             let here = Repository::new(endpoint, repository, revision);
             let (listing, commit) = match known {
                 Some(listing) => {
@@ -67,7 +68,7 @@ pub(crate) async fn reach(
             Ok((remote, listing))
         }
         Source::Web(url) => {
-            let line = Line::new(url, None, Kind::Web)?;
+            let line = Line::new(url, None, Kind::Web, manner.patience.stall)?;
             let remote = Remote::web(&without_login(url), line).map_err(told)?;
             let listing = match known {
                 Some(listing) => listing,
@@ -76,7 +77,7 @@ pub(crate) async fn reach(
             Ok((remote, listing))
         }
         Source::Bucket(url) => {
-            let line = bucket::line()?;
+            let line = bucket::line(manner.patience.stall)?;
             let store = bucket::store(url, line.clone(), retries())?;
             let remote = Remote { store, line };
             let listing = match known {
@@ -102,12 +103,10 @@ pub(crate) async fn asking<T, F: Future<Output = Result<T, Fault>>>(
     let what = source.to_string();
     let mut silence = Silence::new();
     loop {
-        // A listing takes several answers; each has its own bound on the time to connect.
-        let answer = timeout(manner.patience.stall.saturating_mul(4), ask()).await;
-        let fault = match answer {
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(fault)) => fault,
-            Err(_) => Fault::passing("no answer comes"),
+        // It may take several answers; the line gives up each that stands still.
+        let fault = match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(fault) => fault,
         };
         let wait = match &fault {
             Fault::Passing { after, hope, .. } => {

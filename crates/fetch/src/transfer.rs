@@ -2,13 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use deltafin_checkpoint::{Header, header_extent};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::cut::{self, LENGTH_BYTES, Owner, Piece};
 use crate::folder::Folder;
+use crate::install::Missing;
 use crate::listing::RemoteFile;
 use crate::map::Map;
 use crate::packed::Packer;
@@ -72,7 +72,7 @@ async fn bring(work: &Arc<Work>, file: &RemoteFile) -> Result<End, FetchError> {
         }
         Found::Part(part) => Arc::from(part),
     };
-    if work.traffic.given_up.load(Ordering::Relaxed) {
+    if work.traffic.is_given_up() {
         return Ok(End::Missing("not tried: the source gives nothing".to_owned()));
     }
     work.traffic.watch.event(Event::Began { name: &file.name, bytes: file.bytes });
@@ -170,13 +170,19 @@ fn joined<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, FetchError>
     })
 }
 
-/// Brings the header of a shard here, and nothing else.
-pub(crate) async fn header(work: Arc<Work>, file: RemoteFile) -> Result<(), FetchError> {
-    let Found::Part(part) = find(&work, &file).await? else { return Ok(()) };
+/// Brings the header of a shard here, and nothing else; gives the reason where the source gives nothing at all.
+pub(crate) async fn header(
+    work: Arc<Work>,
+    file: RemoteFile,
+) -> Result<Option<Missing>, FetchError> {
+    let Found::Part(part) = find(&work, &file).await? else { return Ok(None) };
     let part = Arc::from(part);
     match after_header(&work, &part, false).await {
+        Err(Broken::Lasting(why)) if work.traffic.is_given_up() => {
+            Ok(Some(Missing { name: file.name, why }))
+        }
         // Whoever wants the rest will hear of it.
-        Ok(_) | Err(Broken::Changed(_) | Broken::Lasting(_)) => Ok(()),
+        Ok(_) | Err(Broken::Changed(_) | Broken::Lasting(_)) => Ok(None),
         Err(Broken::Disk(error)) => Err(FetchError::disk(part.path(), error)),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use deltafin_checkpoint::{Header, header_extent};
+use deltafin_checkpoint::{Header, Recipe, header_extent};
 
 use crate::cut::{self, LENGTH_BYTES, Owner, Piece};
 use crate::folder::{self, Folder, Kind};
@@ -32,6 +32,9 @@ pub struct Damage {
     pub bytes: u64,
     /// What is in it, in words.
     pub of: String,
+    /// The recipe of the pack that it is in, where a conversion made that: another one makes it good, of what is here.
+    /// All else is fetched again.
+    pub converted: Option<Recipe>,
 }
 
 /// What a look at an installed folder found.
@@ -53,7 +56,7 @@ enum Task<'r> {
     Packed { pack: &'r Pack, number: usize },
 }
 
-/// Looks at every file that was installed in a folder; `is_deep`, at every byte.
+/// Looks at every file that was installed in a folder, and at its packs; `is_deep`, at every byte.
 pub fn verify(
     dir: &Path,
     is_deep: bool,
@@ -75,7 +78,7 @@ pub fn verify(
             tasks.extend(pieces.map(|piece| task(file, piece)).filter(|_| is_deep));
         } else if length != file.bytes {
             let of = format!("{length} bytes of {}", file.bytes);
-            found.damage.push(Damage { file: file.name.clone(), offset: 0, bytes: file.bytes, of });
+            found.damage.push(whole(file, of));
         } else if is_deep {
             let known = known(dir, file);
             match covers(&known, file.bytes) {
@@ -84,22 +87,55 @@ pub fn verify(
             }
         }
     }
-    let pack = Pack::of(dir);
-    if let Some(pack) = &pack {
+    let packs = Pack::all(dir);
+    tasks.extend(look_at(&packs, is_deep, &mut found));
+    read(dir, &record.listing.source, &tasks, found, watch, stop)
+}
+
+/// As [`verify`], of the packs that lie in a folder, whoever brought its checkpoint; `is_deep`, at every byte.
+pub fn verify_packs(
+    dir: &Path,
+    is_deep: bool,
+    watch: &dyn Watch,
+    stop: &AtomicBool,
+) -> Result<Verified, FetchError> {
+    let (packs, mut found) = (Pack::all(dir), Verified::default());
+    let tasks = look_at(&packs, is_deep, &mut found);
+    read(dir, &dir.display().to_string(), &tasks, found, watch, stop)
+}
+
+/// What lengths tell of packs; gives what is to be read of those that are whole by these.
+fn look_at<'p>(packs: &'p [Pack], is_deep: bool, found: &mut Verified) -> Vec<Task<'p>> {
+    let mut tasks = Vec::new();
+    for pack in packs {
         found.files += pack.files();
-        found.damage.extend(pack.shallow());
-        let is_whole = found.damage.iter().all(|damage| !damage.file.contains('/'));
-        if is_deep && is_whole {
+        let damage = pack.shallow();
+        if is_deep && damage.is_empty() {
             tasks.extend((0..pack.files()).map(|number| Task::Packed { pack, number }));
         }
+        found.damage.extend(damage);
     }
-    let bytes = tasks.iter().map(Task::bytes).sum();
-    watch.event(Event::Plan { source: &record.listing.source, files: files.len(), bytes });
-    let damaged = read_all(dir, &tasks, watch, stop)?;
-    found.bytes = bytes;
-    found.damage.extend(damaged);
+    tasks
+}
+
+/// Reads what is to be read, beside what was found without.
+fn read(
+    dir: &Path,
+    source: &str,
+    tasks: &[Task<'_>],
+    mut found: Verified,
+    watch: &dyn Watch,
+    stop: &AtomicBool,
+) -> Result<Verified, FetchError> {
+    found.bytes = tasks.iter().map(Task::bytes).sum();
+    watch.event(Event::Plan { source, files: found.files, bytes: found.bytes });
+    found.damage.extend(read_all(dir, tasks, watch, stop)?);
     found.damage.sort_by(|a, b| (&a.file, a.offset).cmp(&(&b.file, b.offset)));
     Ok(found)
+}
+
+fn whole(file: &RemoteFile, of: String) -> Damage {
+    Damage { file: file.name.clone(), offset: 0, bytes: file.bytes, of, converted: None }
 }
 
 fn known(dir: &Path, file: &RemoteFile) -> Known {
@@ -116,10 +152,12 @@ pub fn give_up(dir: &Path, damage: &[Damage]) -> Result<(), FetchError> {
     let folder = Folder::open(dir)?;
     let Some(record) = folder.record()? else { return Ok(()) };
     let disk = |error| FetchError::disk(dir, error);
+    let packs = Pack::all(dir);
+    packs.iter().try_for_each(Pack::check_version)?;
     // Unfinished first: whatever comes between, the folder does not run as it is.
     let (kind, _) = folder.state().unwrap_or((Kind::Full, false));
     folder.begin(&record, kind).map_err(disk)?;
-    Pack::of(dir).map_or(Ok(()), |pack| pack.give_up(damage)).map_err(disk)?;
+    packs.iter().try_for_each(|pack| pack.give_up(damage)).map_err(disk)?;
     for file in &record.listing.files {
         let lost: Vec<u64> =
             damage.iter().filter(|damage| damage.file == file.name).map(|d| d.offset).collect();
@@ -265,7 +303,7 @@ fn holds(
 fn damage(path: &Path, file: &RemoteFile, piece: Option<(u64, u64, Digest)>) -> Damage {
     let name = file.name.clone();
     let Some((offset, bytes, _)) = piece else {
-        return Damage { file: name, offset: 0, bytes: file.bytes, of: "the file".to_owned() };
+        return whole(file, "the file".to_owned());
     };
     let of = match owner(path, file, offset).unwrap_or(Owner::File) {
         Owner::File if offset <= LENGTH_BYTES && file.is_shard() => "its header".to_owned(),
@@ -274,7 +312,7 @@ fn damage(path: &Path, file: &RemoteFile, piece: Option<(u64, u64, Digest)>) -> 
         Owner::Layer(layer) => format!("layer {layer}, what every token uses"),
         Owner::Expert(layer, expert) => format!("layer {layer}, expert {expert}"),
     };
-    Damage { file: name, offset, bytes, of }
+    Damage { file: name, offset, bytes, of, converted: None }
 }
 
 /// Whose bytes a shard has at an offset, as far as its header can be read.

@@ -27,6 +27,11 @@ pub enum ConvertError {
     Lock { path: PathBuf, reason: io::Error },
     #[error("{}: holds the spine of another checkpoint; remove it, or give another folder with --out", path.display())]
     OtherSource { path: PathBuf },
+    #[error(
+        "{}: holds a pack of version {found}, which another version of this program made; use that one, or \
+         remove the folder, or give another with --out", path.display()
+    )]
+    OtherVersion { path: PathBuf, found: u64 },
     #[error("{}: holds a spine of recipe {found}; remove it, or give another folder with --out", path.display())]
     OtherRecipe { path: PathBuf, found: Recipe },
     #[error(

@@ -41,6 +41,20 @@ impl PackLeftovers {
     }
 }
 
+/// Removes a pack, its list first: what is left of it, if that is stopped, is no pack. Files of others stay, and their
+/// folder with them. [`PackLeftovers`] keep others out.
+pub fn remove_pack(dir: &Path) -> io::Result<()> {
+    let list = dir.join(MANIFEST);
+    fs::remove_file(list)?;
+    for path in files(dir, true)? {
+        fs::remove_file(path)?;
+    }
+    match fs::remove_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        removed => removed,
+    }
+}
+
 fn files(dir: &Path, is_unfinished: bool) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -75,5 +89,8 @@ mod tests {
         let left = PackLeftovers::of(dir.path()).unwrap();
         assert!(!left.goes_on(), "{left:?}");
         assert_eq!(left.paths(), [dir.path().join("layer-001.spine.part")]);
+        remove_pack(dir.path()).unwrap();
+        let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["notes.txt"]);
     }
 }

@@ -20,5 +20,5 @@ mod writer;
 
 pub use convert::{Converted, Progress, convert, pack_in_memory};
 pub use error::ConvertError;
-pub use leftover::PackLeftovers;
+pub use leftover::{PackLeftovers, remove_pack};
 pub use packing::{Packing, packed_bytes, released_spans};

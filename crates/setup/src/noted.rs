@@ -23,23 +23,21 @@ use crate::writer::PartWriter;
 /// looked at.
 ///
 /// # Errors
-/// When the folder holds the spine of another checkpoint, or of this one in another recipe.
+/// When the folder holds the spine of another checkpoint, of this one in another recipe, or of another version.
 pub(crate) fn files<D: Disk>(
     checkpoint: &Checkpoint,
     recipe: Recipe,
     source: Identity,
     target: &Target<'_, D>,
 ) -> Result<Vec<PackFile>, ConvertError> {
-    let Some(noted) = target.done() else { return Ok(Vec::new()) };
+    let Some(noted) = target.done()? else { return Ok(Vec::new()) };
     let (path, found) = (|| target.dir().to_owned(), recipe_of(&noted));
     // A matrix that cannot be quantised is as released in either recipe; one that was, is in one only.
     if found != recipe && (found == Recipe::Int8 || noted.recipe != recipe) {
         return Err(ConvertError::OtherRecipe { path: path(), found });
     }
     if noted.source != source {
-        // In the checkpoint's own folder nobody else's spine is kept: it is the spine of what was there.
-        let own = checkpoint.folder().is_some_and(|folder| target.dir().starts_with(folder));
-        return match own || is_of(checkpoint, recipe, &noted) {
+        return match is_of(checkpoint, recipe, &noted) {
             true => Ok(Vec::new()),
             false => Err(ConvertError::OtherSource { path: path() }),
         };

@@ -60,7 +60,7 @@ impl Packing {
         is_ours: impl Fn(Identity) -> bool,
     ) -> Result<Packing, ConvertError> {
         let target = Target::open(&DISK, out)?;
-        let done = target.done();
+        let done = target.done()?;
         if let Some(done) = &done {
             if done.source != provisional && !is_ours(done.source) {
                 return Err(ConvertError::OtherSource { path: out.to_owned() });

@@ -9,7 +9,9 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use deltafin_checkpoint::pack::{ChunkHasher, Digest, MANIFEST, Manifest, PackFile, PackPart};
+use deltafin_checkpoint::pack::{
+    ChunkHasher, Digest, MANIFEST, Manifest, PackError, PackFile, PackPart,
+};
 
 use crate::ConvertError;
 use crate::disk::{Disk, Output as _};
@@ -52,10 +54,22 @@ impl<'d, D: Disk> Target<'d, D> {
 
     /// What the folder says is done. Nothing where it says nothing that can be read: then all is
     /// made again.
-    pub(crate) fn done(&self) -> Option<Manifest> {
-        let names = [MANIFEST.to_owned(), partial(MANIFEST)];
-        let read = |name: String| fs::read(self.dir.join(name)).ok();
-        names.into_iter().filter_map(read).find_map(|bytes| Manifest::parse(&bytes).ok())
+    ///
+    /// # Errors
+    /// When it says so in another version of the format: then nothing here is to be written over.
+    pub(crate) fn done(&self) -> Result<Option<Manifest>, ConvertError> {
+        let mut done = None;
+        for name in [MANIFEST.to_owned(), partial(MANIFEST)] {
+            let Ok(bytes) = fs::read(self.dir.join(name)) else { continue };
+            match Manifest::parse(&bytes) {
+                Err(PackError::Version { found, .. }) => {
+                    return Err(ConvertError::OtherVersion { path: self.dir.clone(), found });
+                }
+                Err(_) => {}
+                Ok(manifest) => done = done.or(Some(manifest)),
+            }
+        }
+        Ok(done)
     }
 
     /// Whether the folder says that it is a pack.

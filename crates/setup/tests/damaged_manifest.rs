@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use deltafin_checkpoint::Recipe;
 use deltafin_checkpoint::pack::MANIFEST;
-use deltafin_setup::{Converted, convert};
+use deltafin_setup::{ConvertError, Converted, convert};
 use deltafin_store::{Checkpoint, SpineChoice, SpinePack, open_dir};
 
 fn micro() -> Checkpoint {
@@ -91,6 +91,10 @@ fn a_wrong_value_is_refused_and_mended() {
         }
         let key = manifest[..at].rsplit('"').next().unwrap();
         let end = value + manifest[value..].find([',', '\n']).unwrap();
+        if key == "version" {
+            // Whoever else writes packs is not to lose one.
+            continue;
+        }
         for wrong in wrongs(key, &manifest[value..end]) {
             let damaged = [&manifest[..value], &wrong, &manifest[end..]].concat();
             let what = format!("{key} is {wrong}");
@@ -160,4 +164,40 @@ fn tensors_under_each_other_s_names_are_made_again() {
     assert_ne!(swapped, manifest);
     let converted = pack.mends(swapped.as_bytes(), "swapped names");
     assert_eq!(converted.files - converted.found, 1);
+}
+
+/// What another version of the program made is nobody's to make again.
+#[test]
+fn another_version_is_refused_and_stays() {
+    let pack = Pack::make(Recipe::Int8);
+    let later = pack.manifest_text().replacen("\"version\": 1", "\"version\": 2", 1);
+    for name in [MANIFEST.to_owned(), format!("{MANIFEST}.part")] {
+        fs::remove_file(pack.folder.path().join(MANIFEST)).unwrap_or_default();
+        fs::write(pack.folder.path().join(&name), &later).unwrap();
+        let before = contents(pack.folder.path());
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let refused = convert(&micro(), pack.recipe, pack.folder.path(), go_on).unwrap_err();
+        assert!(matches!(refused, ConvertError::OtherVersion { found: 2, .. }), "{refused}");
+        assert!(contents(pack.folder.path()) == before, "{name}");
+    }
+    pack.note(later.as_bytes());
+    let refusal = pack.refusal().unwrap();
+    assert!(refusal.contains("version 2") && !refusal.contains("deltafin convert"), "{refusal}");
+}
+
+/// The spine of what lay in a checkpoint's folder before is not made into another's without a word.
+#[test]
+fn a_foreign_pack_in_the_checkpoint_s_own_folder_is_refused_and_stays() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/fixtures");
+    let (folder, go_on) = (tempfile::tempdir().unwrap(), &mut |_| ControlFlow::Continue(()));
+    for entry in fs::read_dir(fixtures.join("k3-micro")).unwrap() {
+        let path = entry.unwrap().path();
+        std::os::unix::fs::symlink(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let out = folder.path().join("spine-int8");
+    convert(&open_dir(fixtures.join("k3-calm")).unwrap(), Recipe::Int8, &out, go_on).unwrap();
+    let before = contents(&out);
+    let refused = convert(&open_dir(folder.path()).unwrap(), Recipe::Int8, &out, go_on);
+    assert!(matches!(refused, Err(ConvertError::OtherSource { .. })), "{refused:?}");
+    assert!(contents(&out) == before);
 }

@@ -42,6 +42,8 @@ pub struct Checkpoint {
     pub(crate) folder: Option<PathBuf>,
     /// How its spine is represented.
     pub(crate) recipe: Recipe,
+    /// The recipe that setup was told to look after, if it was told.
+    pub(crate) chosen: Option<Recipe>,
     /// The recipe whose pack holds what the shards have holes for.
     pub(crate) freed: Option<Recipe>,
     /// Where its spine is, and what the checkpoint is called, if that is not the released one.

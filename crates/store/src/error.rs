@@ -34,7 +34,8 @@ pub enum StoreError {
     Descriptors { file: String, limit: u64 },
     #[error(
         "{file}: read twice, and between offsets {offset} and {} not what was written; \
-         `deltafin convert` makes the file again", offset + len
+         `deltafin convert` makes the file again, or `deltafin verify --repair` where setup packed it",
+        offset + len
     )]
     Damaged { file: String, offset: u64, len: u64 },
     #[error(

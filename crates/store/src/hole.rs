@@ -18,7 +18,7 @@ pub fn make_hole(file: &File, bytes: Range<u64>) -> io::Result<()> {
 }
 
 /// Gives the room of these bytes of a file back to its drive; they read as zeros afterwards, and the file
-/// is as long as before. Both ends must be multiples of the file system's block, or the end of the file.
+/// is as long as before. What shares a block of the file system with other bytes stays as it is.
 ///
 /// # Errors
 /// Where the file system has no holes, among others.
@@ -26,6 +26,9 @@ pub fn make_hole(file: &File, bytes: Range<u64>) -> io::Result<()> {
 #[allow(unsafe_code)]
 pub fn make_hole(file: &File, bytes: Range<u64>) -> io::Result<()> {
     use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::MetadataExt as _;
+    let meta = file.metadata()?;
+    let Some(bytes) = whole_blocks(&bytes, meta.blksize(), meta.len()) else { return Ok(()) };
     let signed = |number: u64| libc::off_t::try_from(number).map_err(io::Error::other);
     let hole = libc::fpunchhole_t {
         fp_flags: 0,
@@ -38,11 +41,35 @@ pub fn make_hole(file: &File, bytes: Range<u64>) -> io::Result<()> {
     if status == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// The blocks of a file of this length that have nothing but these bytes; nothing where there is none. The last block
+/// of a file may be shorter.
+#[cfg(any(target_os = "macos", test))]
+fn whole_blocks(bytes: &Range<u64>, block: u64, file_bytes: u64) -> Option<Range<u64>> {
+    let block = block.max(512);
+    let begin = bytes.start.checked_next_multiple_of(block)?;
+    let end = match bytes.end >= file_bytes {
+        true => file_bytes.checked_next_multiple_of(block)?,
+        false => bytes.end / block * block,
+    };
+    (begin < end).then_some(begin..end)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
     use super::*;
+
+    #[test]
+    fn only_whole_blocks_make_room_where_the_system_wants_such() {
+        let of = |bytes: Range<u64>| whole_blocks(&bytes, 4096, 10_000);
+        assert_eq!(of(0..4096), Some(0..4096));
+        assert_eq!(of(1..9000), Some(4096..8192));
+        assert_eq!(of(4096..10_000), Some(4096..12_288), "the last block is the file's end");
+        assert_eq!(of(1..4096), None);
+        assert_eq!(of(5000..8191), None);
+        assert_eq!(of(u64::MAX - 1..u64::MAX), None);
+    }
 
     #[test]
     fn a_hole_takes_no_room_and_its_neighbours_stay() {

@@ -38,5 +38,5 @@ pub use open::{
     DeclaredIds, Inspection, declared_ids, from_memory, inspect_dir, inspect_streamed, open_dir,
     open_streamed, open_unfinished,
 };
-pub use spine::{Damage, SpineChoice, SpineError, SpineNote, SpinePack, pack_dir};
+pub use spine::{Damage, Remedy, SpineChoice, SpineError, SpineNote, SpinePack, pack_dir};
 pub use store::{Asked, Distant, Heat, Hold, Store, read_record, read_row};

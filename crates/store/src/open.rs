@@ -230,7 +230,7 @@ fn assemble(
         return None;
     };
     let config = config?;
-    let note = folder.directory().map_or(Ok(SpineNote::RELEASED), SpineNote::read);
+    let note = folder.directory().map_or(Ok(None), SpineNote::read_if_any);
     let note = noted(note, problems)?;
     let catalog = read_catalog(folder, &config, index.as_ref(), &*store, problems)?;
     Some(Checkpoint {
@@ -243,7 +243,8 @@ fn assemble(
         notices,
         folder: folder.directory().map(Path::to_owned),
         recipe: Recipe::Bf16,
-        freed: note.is_freed.then_some(note.recipe),
+        chosen: note.map(|note| note.recipe),
+        freed: note.filter(|note| note.is_freed).map(|note| note.recipe),
         packed: None,
     })
 }

@@ -16,7 +16,7 @@ use deltafin_checkpoint::Recipe;
 
 use crate::Checkpoint;
 use crate::local::not_found;
-pub use error::SpineError;
+pub use error::{Remedy, SpineError};
 pub use note::SpineNote;
 pub use pack::{Damage, SpinePack};
 use stacked::Stacked;
@@ -24,7 +24,7 @@ use stacked::Stacked;
 /// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SpineChoice {
-    /// The int8 spine if it is on disk, else the released one.
+    /// The released spine if setup was told that, else the int8 spine if it is on disk, else the released one.
     #[default]
     Auto,
     /// This recipe.
@@ -42,6 +42,9 @@ impl Checkpoint {
     /// This checkpoint with the spine that was asked for.
     pub fn with_spine(self, choice: &SpineChoice) -> Result<Checkpoint, SpineError> {
         match choice {
+            SpineChoice::Auto if self.chosen == Some(Recipe::Bf16) => {
+                self.with_spine(&SpineChoice::Recipe(Recipe::Bf16))
+            }
             SpineChoice::Auto => match self.pack_on_disk(Recipe::Int8)? {
                 Some(pack) => self.with_pack(pack),
                 None => match self.freed {
@@ -61,6 +64,11 @@ impl Checkpoint {
         }
     }
 
+    /// The recipe that setup was told to look after, if it was told; without another word that is the one which runs.
+    pub fn chosen(&self) -> Option<Recipe> {
+        self.chosen
+    }
+
     /// The recipe whose pack holds what setup took out of the shards when it made it; nothing where
     /// the shards have the released spine.
     pub fn freed(&self) -> Option<Recipe> {
@@ -76,7 +84,12 @@ impl Checkpoint {
     }
 
     /// This checkpoint with the spine and the head of a pack.
-    pub fn with_pack(mut self, pack: SpinePack) -> Result<Checkpoint, SpineError> {
+    pub fn with_pack(self, pack: SpinePack) -> Result<Checkpoint, SpineError> {
+        let model = self.repaired(pack.manifest().recipe);
+        self.with_pack_of(pack).map_err(|error| error.mended_by_repair(model))
+    }
+
+    fn with_pack_of(mut self, pack: SpinePack) -> Result<Checkpoint, SpineError> {
         let identity = match self.freed {
             Some(_) => self.identity_with(&pack)?,
             None => self.identity()?,
@@ -84,7 +97,8 @@ impl Checkpoint {
         let manifest = pack.manifest();
         if manifest.source != identity {
             let (wanted, found) = (identity, manifest.source);
-            return Err(SpineError::Source { path: pack.path().to_owned(), wanted, found });
+            let (path, remedy) = (pack.path().to_owned(), Remedy::Convert);
+            return Err(SpineError::Source { path, wanted, found, remedy });
         }
         let catalog = self.catalog.with_pack(manifest);
         let catalog = catalog.map_err(|error| pack.refused(error))?;
@@ -104,13 +118,19 @@ impl Checkpoint {
         if dir.is_symlink() && !dir.exists() {
             return Err(not_found(&dir).into());
         }
-        let there = SpinePack::open_if_any(&dir, self.store.shards().len())?;
+        let there = SpinePack::open_if_any(&dir, self.store.shards().len());
+        let there = there.map_err(|error| error.mended_by_repair(self.repaired(recipe)))?;
         match there.map(|pack| (pack.manifest().recipe, pack)) {
             Some((found, _)) if found != recipe => {
                 Err(SpineError::OtherRecipe { path: dir, wanted: recipe, found })
             }
             found => Ok(found.map(|(_, pack)| pack)),
         }
+    }
+
+    /// The folder, if it has of its spine the pack of this recipe alone.
+    fn repaired(&self, recipe: Recipe) -> Option<PathBuf> {
+        self.folder.clone().filter(|_| self.freed == Some(recipe))
     }
 
     fn no_pack(&self, recipe: Recipe) -> SpineError {

@@ -16,7 +16,8 @@ use crate::built_in;
 /// order they are used.
 ///
 /// The command can be stopped at any moment; run again, it goes on from the last finished file.
-/// A finished pack is proven byte for byte, and what is damaged in it is made again.
+/// A finished pack is proven byte for byte, and what is damaged in it is made again. One of another checkpoint, or of
+/// another version of this program, is refused.
 #[derive(Args, Debug)]
 pub(crate) struct ConvertArgs {
     /// How to represent it

@@ -37,8 +37,8 @@ pub(crate) struct EngineArgs {
     /// How the weights that every token uses are represented: auto, bf16, int8, or the folder of a
     /// pack; alters the result
     ///
-    /// auto is int8 where 'deltafin convert' has made it, and else bf16, the released bits. It is
-    /// never chosen by the memory there is.
+    /// auto is int8 where 'deltafin convert' or 'deltafin setup' has made it and setup was not told bf16 since, and
+    /// else bf16, the released bits. It is never chosen by the memory there is.
     #[arg(long, value_name = "SPINE", env = "DELTAFIN_SPINE", hide_env_values = true)]
     pub(crate) spine: Option<SpineArg>,
 

@@ -12,10 +12,10 @@ const DAY: u64 = 24 * 3600;
 
 /// List what earlier commands left that nothing needs, and free it on request
 ///
-/// Listed are files that an installation or a conversion had in the making, files of no use to
-/// anybody, and what has not been used for long: conversations of the server, what runs learned of
-/// experts. Nothing is removed without --yes, nothing that a command is at work on is touched, and
-/// what can be gone on with is only removed with --partial.
+/// Listed are files that an installation or a conversion had in the making, files of no use to anybody, an int8
+/// spine where 'deltafin setup --spine bf16' was chosen since, and what has not been used for long: conversations
+/// of the server, what runs learned of experts. Nothing is removed without --yes, nothing that a command is at work
+/// on is touched, and what can be gone on with is only removed with --partial.
 #[derive(Args, Debug)]
 pub(crate) struct GcArgs {
     #[command(flatten)]

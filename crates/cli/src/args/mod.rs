@@ -43,7 +43,7 @@ pub(crate) use eval::{Compare, Compared, Eval, Logits, Passage, Ppl};
 pub(crate) use gc::Gc;
 pub(crate) use ids::{IdsSource, check as check_ids, parse_list};
 pub(crate) use model::Looked;
-pub(crate) use network::{Network, default_cache_limit};
+pub(crate) use network::{CacheLimit, Network, default_cache_limit};
 pub(crate) use plan::{Drive, Plan, Subject};
 pub(crate) use run::{Prompt, Run, Watched};
 pub(crate) use serve::{Serve, key};

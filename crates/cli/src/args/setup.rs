@@ -8,7 +8,7 @@ use deltafin_fetch::{FetchError, Source, Spine, Wanted};
 use super::Usage;
 use super::engine::ModelArg;
 use super::layers::Layers;
-use super::network::{HubArgs, JOBS_MOST};
+use super::network::{CacheLimit, HubArgs, JOBS_MOST};
 use super::size::{Bounded, Positive};
 
 const SOURCE_HELP: &str = "Where to get it from: hf:OWNER/NAME[@REVISION], https://HOST/PATH/, \
@@ -51,7 +51,10 @@ pub(crate) struct SetupArgs {
     #[arg(long, conflicts_with = "layers")]
     stream: bool,
 
-    /// Get only what these layers need, and what is in none; the rest can follow later
+    /// Get only what these layers need, and what is in none; the rest can follow later, and the drafter with it
+    ///
+    /// Of a model that is here and streams its experts, these layers' are fetched, as by 'deltafin warm --layers'; it
+    /// runs all the while. Of a whole model nothing is to be fetched.
     #[arg(long, value_name = "FIRST-LAST")]
     layers: Option<Layers>,
 
@@ -90,9 +93,14 @@ pub(crate) struct SetupArgs {
 
     /// Seconds to go on asking a source that gives nothing; kept for when the model runs
     ///
-    /// Without it: 600 here, 300 when the model runs, and two tries for --dry-run.
+    /// Without it: 600 here, 300 when the model runs, and a few for --dry-run. At least two tries are made.
     #[arg(long, value_name = "SECONDS")]
     patience: Option<u32>,
+
+    /// Most room on the drive for experts that come over the network, or none for no limit; kept for when the model
+    /// runs, where those used least make room for others
+    #[arg(long, value_name = "SIZE")]
+    cache_limit: Option<CacheLimit>,
 
     #[command(flatten)]
     hub: HubArgs,
@@ -144,6 +152,8 @@ pub(crate) struct Setup {
     pub(crate) bytes_per_second: Option<u64>,
     /// Seconds to ask a source that gives nothing, if that was said.
     pub(crate) patience: Option<u32>,
+    /// The most bytes of experts that come, if something was said of that.
+    pub(crate) cache_limit: Option<CacheLimit>,
     /// The hub's address, if not the usual one.
     pub(crate) endpoint: Option<String>,
     /// Whether for machines.
@@ -196,6 +206,7 @@ impl SetupArgs {
             jobs: self.jobs.0.get(),
             bytes_per_second: self.limit_rate.map(|rate| rate.0.get() as u64),
             patience: self.patience,
+            cache_limit: self.cache_limit,
             endpoint: self.hub.endpoint,
             json: self.json,
         })

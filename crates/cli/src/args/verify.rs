@@ -12,6 +12,7 @@ use super::{Given, Usage};
 ///
 /// Sizes and headers are always checked. With --deep every byte is read, on all processors, and held
 /// against the digests that 'deltafin setup' noted when it came; damage is named by layer and expert.
+/// Packs of the spine and the drafter that lie in the folder are looked at as well.
 /// Exits with 1 where something is wrong and not mended.
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
@@ -22,7 +23,8 @@ pub(crate) struct VerifyArgs {
     #[arg(long)]
     deep: bool,
 
-    /// Fetch what is damaged again, from where it came; about one expert for each that is
+    /// Fetch what is damaged again, from where it came; about one expert for each that is. Files of a pack that
+    /// 'deltafin convert' made are made again
     #[arg(long)]
     repair: bool,
 

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use deltafin_engine::Recipe;
 use deltafin_setup::{ConvertError, Converted, Progress};
-use deltafin_store::{Checkpoint, pack_dir};
+use deltafin_store::{Checkpoint, SpineNote, pack_dir};
 use serde_json::json;
 
 use crate::args::{Convert, Given, Network};
@@ -39,6 +40,14 @@ pub(crate) fn convert(asked: &Convert, given: Given) -> Result<(), Failure> {
     let converted = deltafin_setup::convert(&checkpoint, asked.recipe, &out, &mut watch);
     drop(line);
     interrupts.end();
+    if converted.is_ok()
+        && let Some(folder) = checkpoint.folder()
+        && asked.recipe != Recipe::Bf16
+        && out == pack_dir(folder, asked.recipe)
+    {
+        // What was chosen last is what runs without another word.
+        SpineNote::forget_released(folder).map_err(|e| Failure::about(folder.display(), &e))?;
+    }
     match converted {
         Ok(converted) => report(asked, &checkpoint, &converted, began.elapsed().as_secs_f64()),
         Err(stopped @ ConvertError::Interrupted { .. }) => {

@@ -3,17 +3,19 @@
 mod folder;
 mod user;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use deltafin_fetch::Leftover;
+use deltafin_fetch::{self as fetch, Leftover};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{Gc, Looked};
+use crate::args::{Gc, Looked, Network};
 use crate::failure::Failure;
+use crate::gathered::Gathered;
 use crate::model_choice::{self, Model};
 use crate::stats::bytes;
+use crate::streamed;
 use crate::terminal::{self, one_line};
 
 /// Of what use something still is.
@@ -47,33 +49,57 @@ struct Found {
     bytes: u64,
     /// Whether it is gone.
     removed: bool,
-    /// What goes of the file, where that is not all.
+    /// What goes, where that is not one file.
     #[serde(skip)]
-    part: Option<Leftover>,
+    what: What,
+}
+
+/// What goes of something that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    File,
+    /// Some of the file, which stays.
+    Part(Leftover),
+    /// The folder of a pack.
+    Pack,
 }
 
 impl Found {
     fn new(kind: Kind, path: PathBuf) -> Found {
-        let bytes = deltafin_fetch::taken_bytes(&path);
-        Found { kind, path, bytes, removed: false, part: None }
+        let bytes = fetch::taken_bytes(&path);
+        Found { kind, path, bytes, removed: false, what: What::File }
+    }
+
+    /// A pack that nothing uses.
+    fn pack(path: PathBuf) -> Found {
+        let files = fs::read_dir(&path).into_iter().flatten().flatten();
+        let bytes = files.map(|file| fetch::taken_bytes(&file.path())).sum();
+        Found { kind: Kind::Orphaned, path, bytes, removed: false, what: What::Pack }
     }
 
     /// What setup left, or a model that ran.
     fn left(kind: Kind, left: &Leftover) -> Found {
-        let part = left.within.is_some().then(|| left.clone());
-        Found { kind, path: left.path.clone(), bytes: left.bytes, removed: false, part }
+        let what = if left.within.is_some() { What::Part(left.clone()) } else { What::File };
+        Found { kind, path: left.path.clone(), bytes: left.bytes, removed: false, what }
     }
 
     fn remove(&self) -> io::Result<()> {
-        self.part.as_ref().map_or_else(|| fs::remove_file(&self.path), Leftover::remove)
+        match &self.what {
+            What::File => fs::remove_file(&self.path),
+            What::Part(left) => left.remove(),
+            What::Pack => deltafin_setup::remove_pack(&self.path),
+        }
     }
 }
 
 /// Does it.
 pub(crate) fn gc(asked: &Gc) -> Result<(), Failure> {
     let mut found = user::look(asked);
-    let folder = match model_of(&asked.model)? {
-        Some(dir) => folder::look(&dir)?,
+    let model = model_of(&asked.model)?;
+    // Before the folder is locked.
+    let cache = model.as_deref().and_then(cache_of);
+    let folder = match &model {
+        Some(dir) => folder::look(dir)?,
         None => folder::Look::default(),
     };
     found.extend(folder.found.iter().cloned());
@@ -85,7 +111,7 @@ pub(crate) fn gc(asked: &Gc) -> Result<(), Failure> {
     }
     // Until here nobody else may begin to use what was found.
     drop(folder);
-    report(asked, &found)
+    report(asked, &found, cache.as_ref())
 }
 
 /// The folder of the model that the other commands would run, if there is one.
@@ -102,22 +128,34 @@ fn model_of(looked: &Looked) -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-fn report(asked: &Gc, found: &[Found]) -> Result<(), Failure> {
+/// The experts that came over the network, where they do: a limit frees those, nothing here does.
+fn cache_of(dir: &Path) -> Option<Gathered> {
+    let checkpoint = fetch::is_streamed(dir).then(|| streamed::open_dir(dir, &Network::unused()));
+    Gathered::of(&checkpoint?.ok()?)
+}
+
+fn report(asked: &Gc, found: &[Found], cache: Option<&Gathered>) -> Result<(), Failure> {
     let sum = |is: &dyn Fn(&&Found) -> bool| found.iter().filter(is).map(|f| f.bytes).sum::<u64>();
     let (all, freed) = (sum(&|_| true), sum(&|found| found.removed));
     if asked.json {
-        let report = json!({"found": found, "bytes": all, "freed": freed});
+        let report = json!({"found": found, "bytes": all, "freed": freed, "cache": cache});
         return terminal::print_line(&report.to_string());
     }
-    for Found { kind, path, bytes: size, removed, part } in found {
+    for Found { kind, path, bytes: size, removed, what } in found {
         let (kind, size, path) = (kind.name(), bytes(*size), path.display().to_string());
-        let mark = match (removed, part) {
-            (true, None) => "  removed",
-            (true, Some(_)) => "  freed",
-            (false, None) => "",
-            (false, Some(_)) => "  (what no expert has)",
+        let mark = match (removed, what) {
+            (true, What::File | What::Pack) => "  removed",
+            (true, What::Part(_)) => "  freed",
+            (false, What::File) => "",
+            (false, What::Part(_)) => "  (what no expert has)",
+            (false, What::Pack) => {
+                "  (setup was told --spine bf16 since; --spine int8 still runs it)"
+            }
         };
         terminal::print_line(&format!("{kind:<9} {size:>11}  {}{mark}", one_line(&path)))?;
+    }
+    if let Some(cache) = cache {
+        terminal::print_line(&format!("cache: {}", cache.words()))?;
     }
     terminal::print_line(&match (found.is_empty(), asked.removes) {
         (true, _) => "nothing lies about".to_owned(),

@@ -2,32 +2,29 @@
 
 mod drafter;
 mod progress;
+mod report;
 mod spine;
 
-use std::env;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use deltafin_fetch::{
-    self as fetch, FetchError, Installed, Kept, Order, Outlook, Patience, Prospect, Source, Wanted,
-};
-use deltafin_store::Checkpoint;
-use serde_json::json;
+use deltafin_fetch::{self as fetch, FetchError, Kept, Order, Outlook, Patience, Source, Wanted};
 
-use super::transfer::event;
-use crate::args::{Network, Setup};
+use super::warm;
+use crate::args::{CacheLimit, Given, Looked, ModelArg, Network, Setup, Sign, Warm};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::logins;
 use crate::model_choice;
-use crate::stats::{bytes, seconds};
 use crate::streamed;
-use crate::terminal::{self, one_line};
+use crate::terminal;
 use crate::user_folder::user_folder;
 use drafter::Drafter;
 use progress::Progress;
+use report::shown;
 
 /// Does it.
 pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
@@ -43,28 +40,26 @@ fn fetch_all(asked: &Setup, interrupts: &Interrupts) -> Result<(), Failure> {
     let source = logins::with_login(source(asked));
     let dir = asked.dir.clone().map_or_else(|| usual_folder(&source), Ok)?;
     let stop = interrupts.begin();
-    let order = Order {
-        source: &source,
-        dir: &dir,
-        endpoint: asked.endpoint.as_deref(),
-        jobs: asked.jobs,
-        bytes_per_second: asked.bytes_per_second,
-        wanted: asked.wanted.clone(),
-        spine: asked.spine,
-        patience: patience(asked),
-    };
+    let order = order(asked, &source, &dir);
     let (began, progress) = (Instant::now(), Arc::new(Progress::new(asked.json)));
     if !asked.json {
         terminal::say(&format!("asking {source} what there is"));
     }
     let drafter = Drafter::of(asked, &source, &dir);
-    let beside = drafter.as_ref().map(|drafter| drafter.outlook(&order, progress.clone(), stop));
-    let beside = beside.transpose().map_err(told)?.flatten();
     if asked.is_dry_run {
-        let outlook = fetch::list(&order, progress.clone(), stop);
+        let would = outlook(asked, &order, drafter.as_ref(), &progress, stop);
         progress.end();
-        return report_outlook(asked, &dir, &outlook.map_err(told_of_outlook)?, beside.as_ref());
+        let (would, beside) = would?;
+        report::outlook(asked, &dir, &would, beside.as_ref())?;
+        interrupts.end();
+        return match layers_of(asked, &would.extent).filter(|_| fetch::is_streamed(&dir)) {
+            Some(layers) => warm_layers(asked, &dir, layers, interrupts),
+            None => Ok(()),
+        };
     }
+    let beside = drafter.as_ref().map(|drafter| drafter.ahead(&order, progress.clone(), stop));
+    let beside = beside.transpose()?.flatten();
+    let order = Order { beside: beside.as_ref().map_or(0, report::missing), ..order };
     let installed = fetch::install(&order, progress.clone(), stop);
     progress.end();
     let kept = keep(asked, &source, &dir);
@@ -72,25 +67,95 @@ fn fetch_all(asked: &Setup, interrupts: &Interrupts) -> Result<(), Failure> {
     kept?;
     if let Wanted::Layers(_) = installed.extent {
         interrupts.end();
-        return report_partial(asked, &dir, &installed);
+        return report::partial(asked, &dir, &installed);
     }
-    let drafter = drafter.filter(|drafter| beside.is_some() || drafter.is_local());
     let drafted = drafter.map(|drafter| {
         let progress = Arc::new(Progress::new(asked.json));
-        let got = drafter.install(&order, progress.clone(), stop);
+        let got = drafter.install(&order, beside.is_some(), progress.clone(), stop);
         progress.end();
         got
     });
     interrupts.end();
-    let checkpoint = streamed::open_dir(&dir, &Network::unused())?;
     let took = began.elapsed().as_secs_f64();
-    report(asked, &checkpoint, &remembered(&dir)?, &words(&installed, took), installed.received)?;
+    if let Some(layers) = layers_of(asked, &installed.extent) {
+        warm_layers(asked, &dir, layers, interrupts)?;
+    }
+    let limited = Network { cache_limit: asked.cache_limit, ..Network::unused() };
+    let checkpoint = streamed::open_dir(&dir, &limited)?;
+    keep_limit(asked, &dir)?;
+    let words = report::words(&installed, took);
+    report::done(asked, &checkpoint, &remembered(&dir)?, &words, installed.received)?;
     // The model runs without it, so it is remembered whatever becomes of this.
-    drafted.unwrap_or(Ok(Ok(()))).map_err(told)?
+    drafted.unwrap_or(Ok(()))
 }
 
-fn missing(outlook: &Outlook) -> u64 {
-    outlook.files.iter().map(|prospect| prospect.missing).sum()
+/// What is to come, and how.
+fn order<'o>(asked: &'o Setup, source: &'o Source, dir: &'o Path) -> Order<'o> {
+    Order {
+        endpoint: asked.endpoint.as_deref(),
+        jobs: asked.jobs,
+        bytes_per_second: asked.bytes_per_second,
+        wanted: asked.wanted.clone(),
+        spine: asked.spine,
+        patience: patience(asked),
+        ..Order::new(source, dir)
+    }
+}
+
+/// What would come, and with it of the drafter.
+fn outlook(
+    asked: &Setup,
+    order: &Order<'_>,
+    drafter: Option<&Drafter>,
+    progress: &Arc<Progress>,
+    stop: &AtomicBool,
+) -> Result<(Outlook, Option<Outlook>), Failure> {
+    // The model first: where its source gives nothing, nothing else is asked.
+    let would = fetch::list(order, progress.clone(), stop).map_err(told_of_outlook)?;
+    if let Wanted::Layers(_) = would.extent {
+        return Ok((would, None));
+    }
+    let beside = drafter.map(|drafter| drafter.outlook(order, progress.clone(), stop));
+    let beside = beside.transpose()?.flatten();
+    let is_choice = asked.wanted == Wanted::Fitting && !fetch::is_installed(order.dir);
+    match beside.as_ref().map(report::missing) {
+        Some(missing) if is_choice && would.extent == Wanted::All => {
+            let order = Order { beside: missing, ..order.clone() };
+            let would = fetch::list(&order, progress.clone(), stop).map_err(told_of_outlook)?;
+            Ok((would, beside))
+        }
+        _ => Ok((would, beside)),
+    }
+}
+
+/// The layers that were asked for, of a model whose experts come when they are needed.
+fn layers_of(asked: &Setup, extent: &Wanted) -> Option<RangeInclusive<u32>> {
+    match (&asked.wanted, extent) {
+        (Wanted::Layers(layers), Wanted::Spine) => Some(layers.clone()),
+        _ => None,
+    }
+}
+
+/// Brings the experts of layers into a folder that is ready, and stays so.
+fn warm_layers(
+    asked: &Setup,
+    dir: &Path,
+    layers: RangeInclusive<u32>,
+    interrupts: &Interrupts,
+) -> Result<(), Failure> {
+    let patience = asked.patience.map(|seconds| Duration::from_secs(seconds.into()));
+    let network = Network { patience, endpoint: asked.endpoint.clone(), cache_limit: None };
+    let model = Looked { model: Some(ModelArg::Directory(dir.to_owned())), given: Given::Typed };
+    let asked = Warm {
+        model,
+        sign: Sign::Layers(layers),
+        is_show: asked.is_dry_run,
+        jobs: asked.jobs,
+        bytes_per_second: asked.bytes_per_second,
+        network,
+        json: asked.json,
+    };
+    warm::fetch_ahead(&asked, dir, interrupts)
 }
 
 /// The source that was given, or the one that the folder came from.
@@ -102,10 +167,7 @@ fn source(asked: &Setup) -> Source {
 /// How long the source is asked: who only looks has nothing that a lost network could cost.
 fn patience(asked: &Setup) -> Patience {
     match (asked.patience, asked.is_dry_run) {
-        (Some(seconds), _) => {
-            let give_up = Duration::from_secs(seconds.into());
-            Patience { give_up, ..Patience::default() }
-        }
+        (Some(seconds), _) => Patience::of(Duration::from_secs(seconds.into())),
         (None, true) => Patience::short(),
         (None, false) => Patience::default(),
     }
@@ -119,7 +181,17 @@ fn keep(asked: &Setup, source: &Source, dir: &Path) -> Result<(), Failure> {
     }
     match asked.patience {
         Some(seconds) if fetch::is_installed(dir) => {
-            Ok(Kept { patience: Some(seconds) }.write(dir)?)
+            Ok(Kept { patience: Some(seconds), ..Kept::read(dir)? }.write(dir)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Keeps a limit of the cache with which the model was opened.
+fn keep_limit(asked: &Setup, dir: &Path) -> Result<(), Failure> {
+    match asked.cache_limit {
+        Some(CacheLimit(cache_limit)) if fetch::is_streamed(dir) => {
+            Ok(Kept { cache_limit, ..Kept::read(dir)? }.write(dir)?)
         }
         _ => Ok(()),
     }
@@ -175,13 +247,14 @@ fn adopt(asked: &Setup, dir: &Path, stop: &AtomicBool) -> Result<(), Failure> {
     let checkpoint = deltafin_store::open_dir(dir)?;
     checkpoint.notices.iter().for_each(|notice| terminal::say(notice));
     if asked.is_dry_run {
+        drafter::beside(asked, dir, stop)?;
         return terminal::print_line(&format!(
             "{} is complete; nothing would be fetched",
             shown(dir)
         ));
     }
     let checkpoint = spine::beside(asked.spine, checkpoint, stop)?;
-    report(asked, &checkpoint, &remembered(dir)?, "here already, used where it is", 0)?;
+    report::done(asked, &checkpoint, &remembered(dir)?, "here already, used where it is", 0)?;
     drafter::beside(asked, dir, stop)
 }
 
@@ -210,98 +283,4 @@ fn remembered(dir: &Path) -> Result<PathBuf, Failure> {
         terminal::note(&format!("{line}; give --model '{}' to the other commands", shown(&full)));
     }
     Ok(full)
-}
-
-fn shown(dir: &Path) -> String {
-    one_line(&dir.display().to_string()).into_owned()
-}
-
-fn words(installed: &Installed, took: f64) -> String {
-    match installed.received {
-        0 if installed.extent == Wanted::Spine => {
-            "ready already; experts come when they are needed".to_owned()
-        }
-        0 => "complete already".to_owned(),
-        received => {
-            let rate = bytes((received as f64 / took.max(1e-3)) as u64);
-            let later = match installed.extent {
-                Wanted::Spine => "; experts come when they are needed",
-                _ => "",
-            };
-            format!("{} fetched in {}, {rate}/s{later}", bytes(received), seconds(took))
-        }
-    }
-}
-
-fn report(
-    asked: &Setup,
-    checkpoint: &Checkpoint,
-    dir: &Path,
-    how: &str,
-    received: u64,
-) -> Result<(), Failure> {
-    let layers = checkpoint.spec().layers.len();
-    if asked.json {
-        let path = dir.display().to_string();
-        let done = json!({"event": "done", "path": path, "layers": layers, "received": received});
-        return terminal::print_line(&done.to_string());
-    }
-    terminal::print_line(&format!("{}: {layers} layers, {how}", shown(dir)))?;
-    spine::say(checkpoint);
-    if env::var_os("DELTAFIN_MODEL").is_none_or(|model| model.is_empty()) {
-        terminal::say("ready: deltafin chat");
-    }
-    Ok(())
-}
-
-fn report_partial(asked: &Setup, dir: &Path, installed: &Installed) -> Result<(), Failure> {
-    if asked.json {
-        return terminal::print_line(&event("partial", json!({"received": installed.received})));
-    }
-    let received = bytes(installed.received);
-    terminal::print_line(&format!("{}: {received} fetched, as asked for", shown(dir)))?;
-    terminal::say("it runs when all of it is there: deltafin setup without --layers gets the rest");
-    Ok(())
-}
-
-fn report_outlook(
-    asked: &Setup,
-    dir: &Path,
-    outlook: &Outlook,
-    drafter: Option<&Outlook>,
-) -> Result<(), Failure> {
-    let missing = missing(outlook);
-    let total: u64 = outlook.files.iter().map(|prospect| prospect.file.bytes).sum();
-    if asked.json {
-        let file = |p: &Prospect| json!({"name": p.file.name, "bytes": p.file.bytes, "here": p.here, "missing": p.missing, "proof": p.file.proof.to_string()});
-        let files: Vec<_> = outlook.files.iter().map(file).collect();
-        let source = &outlook.source;
-        return terminal::print_line(&event(
-            "outlook",
-            json!({"source": source, "path": dir.display().to_string(), "bytes": total, "missing": missing, "streams": outlook.extent == Wanted::Spine, "spine": spine::json(outlook.packed), "drafter": drafter::json(drafter), "files": files}),
-        ));
-    }
-    for Prospect { file, missing, .. } in &outlook.files {
-        let of = match file.bytes - missing {
-            0 => String::new(),
-            _ if *missing == 0 => "  here".to_owned(),
-            _ => format!("  of {}", file.bytes),
-        };
-        terminal::print_line(&format!("{missing:>16}  {}{of}", one_line(&file.name)))?;
-    }
-    if outlook.extent == Wanted::Spine {
-        terminal::print_line("experts come when they are needed (--full gets all of it)")?;
-    }
-    if let Some(forecast) = &outlook.packed {
-        terminal::print_line(&spine::words(forecast))?;
-    }
-    if let Some(drafter) = drafter {
-        terminal::print_line(&drafter::words(drafter))?;
-    }
-    let (files, missing, total) = (outlook.files.len(), bytes(missing), bytes(total));
-    terminal::print_line(&format!(
-        "{files} files of {}, {total}; {missing} to fetch into {}",
-        outlook.source,
-        shown(dir)
-    ))
 }

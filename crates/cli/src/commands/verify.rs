@@ -1,17 +1,22 @@
 //! `verify`: damage found, named, and mended.
 
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use deltafin_fetch::{
-    self as fetch, Damage, Event, FetchError, Order, Patience, Spine, Verified, Wanted,
-};
+use deltafin_checkpoint::Recipe;
+use deltafin_checkpoint::pack::MANIFEST;
+use deltafin_fetch::{self as fetch, Damage, Event, FetchError, Order, Patience, Verified};
+use deltafin_setup::{ConvertError, Progress};
+use deltafin_store::{SpineChoice, pack_dir};
 use serde_json::json;
 
 use crate::args::{Network, Verify};
+use crate::drafter;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::logins;
@@ -33,17 +38,39 @@ pub(crate) fn verify(asked: &Verify) -> Result<(), Failure> {
         Model::Demo => return Err(Failure::new("the demo is part of this program; give a folder")),
     };
     let (began, stop) = (Instant::now(), interrupts.begin());
-    let found = look(&dir, asked, stop)?;
-    let received = match asked.repairs && !(found.damage.is_empty() && is_finished(&dir)) {
-        true => mend(&dir, asked, &found.damage, stop)?,
-        false => 0,
-    };
+    let mut found = look(&dir, asked, stop)?;
+    let mut received = if asked.repairs { mend(&dir, asked, &found.damage, stop)? } else { 0 };
+    let beside = dir.join(drafter::FOLDER);
+    if fetch::is_installed(&beside) {
+        let more = look(&beside, asked, stop)?;
+        received += if asked.repairs { mend(&beside, asked, &more.damage, stop)? } else { 0 };
+        found.files += more.files;
+        found.bytes += more.bytes;
+        let named = |d: Damage| Damage { file: format!("{}/{}", drafter::FOLDER, d.file), ..d };
+        found.damage.extend(more.damage.into_iter().map(named));
+    }
     interrupts.end();
     if asked.repairs || found.damage.is_empty() {
-        // What is in order by its digests has to make sense as well.
-        streamed::open_dir(&dir, &Network::unused())?;
+        check(&dir)?;
     }
     report(asked, &dir, &found, received, began)
+}
+
+/// What is in order by its digests has to make sense as well.
+fn check(dir: &Path) -> Result<(), Failure> {
+    let checkpoint = streamed::open_dir(dir, &Network::unused())?;
+    let is_there = |recipe: &Recipe| pack_dir(dir, *recipe).join(MANIFEST).exists();
+    for recipe in Recipe::ALL.into_iter().filter(is_there) {
+        checkpoint.clone().with_spine(&SpineChoice::Recipe(recipe))?;
+    }
+    let beside = dir.join(drafter::FOLDER);
+    match beside.symlink_metadata().is_ok().then(|| drafter::check(&beside)) {
+        Some(Err(why)) => {
+            let remedy = "'deltafin setup --drafter SOURCE' brings one";
+            Err(Failure::new(format!("no drafter: {why}; {remedy}, once this is removed")))
+        }
+        None | Some(Ok(())) => Ok(()),
+    }
 }
 
 /// Whether nothing is left to be done of an installation, as far as there was one.
@@ -58,9 +85,6 @@ fn look(dir: &Path, asked: &Verify, stop: &AtomicBool) -> Result<Verified, Failu
         true => Some(deltafin_store::open_dir(dir)?),
         false => None,
     };
-    if let Some(checkpoint) = opened.as_ref().filter(|_| !asked.is_deep) {
-        return Ok(Verified { files: checkpoint.store.shards().len(), ..Verified::default() });
-    }
     let line = Mutex::new(ProgressLine::new(Terminal::detect()));
     let (done, total, began) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
     let watch = |event: Event<'_>| match event {
@@ -79,33 +103,71 @@ fn look(dir: &Path, asked: &Verify, stop: &AtomicBool) -> Result<Verified, Failu
         _ => {}
     };
     match opened {
+        Some(checkpoint) if !asked.is_deep => {
+            let files = checkpoint.store.shards().len();
+            let packs = fetch::verify_packs(dir, false, &watch, stop).map_err(told)?;
+            Ok(Verified { files: files + packs.files, ..packs })
+        }
         Some(checkpoint) => {
             terminal::say(&format!(
                 "{}: setup did not bring this, so no digests are known: what can be seen is whether the drive gives \
                  every byte; 'deltafin setup --source SOURCE --model DIR' holds it against a source",
                 dir.display()
             ));
-            fetch::read_through(&*checkpoint.store, &watch, stop).map_err(told)
+            let found = fetch::read_through(&*checkpoint.store, &watch, stop).map_err(told)?;
+            let packs = fetch::verify_packs(dir, true, &watch, stop).map_err(told)?;
+            Ok(Verified {
+                files: found.files + packs.files,
+                bytes: found.bytes + packs.bytes,
+                damage: [found.damage, packs.damage].concat(),
+            })
         }
+        None if is_foreign => match fetch::verify_packs(dir, asked.is_deep, &watch, stop) {
+            // Of all else nothing is known that it could be held against.
+            Ok(packs) if packs.damage.is_empty() => {
+                fetch::verify(dir, asked.is_deep, &watch, stop).map_err(told)
+            }
+            packs => packs.map_err(told),
+        },
         None => fetch::verify(dir, asked.is_deep, &watch, stop).map_err(told),
     }
 }
 
-/// Fetches what is damaged again; gives how many bytes came.
+/// Makes good what is damaged; gives how many bytes came for that.
 fn mend(dir: &Path, asked: &Verify, damage: &[Damage], stop: &AtomicBool) -> Result<u64, Failure> {
+    let converted: BTreeSet<_> = damage.iter().filter_map(|damage| damage.converted).collect();
+    let is_fetched = damage.iter().any(|damage| damage.converted.is_none()) || !is_finished(dir);
+    let received = if is_fetched { fetch_again(dir, asked, damage, stop)? } else { 0 };
+    for recipe in converted {
+        let checkpoint = streamed::open_dir(dir, &Network::unused())?;
+        let mut go_on = |_: Progress| match stop.load(Ordering::SeqCst) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        match deltafin_setup::convert(&checkpoint, recipe, &pack_dir(dir, recipe), &mut go_on) {
+            Err(ConvertError::Interrupted { .. }) => return Err(Failure::Interrupted),
+            made => drop(made?),
+        }
+    }
+    Ok(received)
+}
+
+/// Fetches what is damaged again; gives how many bytes came.
+fn fetch_again(
+    dir: &Path,
+    asked: &Verify,
+    damage: &[Damage],
+    stop: &AtomicBool,
+) -> Result<u64, Failure> {
     let source = fetch::installed_from(dir).map(logins::with_login).ok_or_else(|| {
         Failure::new(format!("{}: it is not known where it came from", dir.display()))
     })?;
     fetch::give_up(dir, damage).map_err(told)?;
     let order = Order {
-        source: &source,
-        dir,
         endpoint: asked.endpoint.as_deref(),
         jobs: JOBS,
-        bytes_per_second: None,
-        wanted: Wanted::Fitting,
-        spine: Spine::AsBegun,
-        patience: Patience { give_up: asked.patience, ..Patience::default() },
+        patience: Patience::of(asked.patience),
+        ..Order::new(&source, dir)
     };
     let watch = |event: Event<'_>| {
         if let Event::Waiting { name, why, wait } = event {
@@ -142,7 +204,7 @@ fn report(
         });
         terminal::print_line(&report.to_string())?;
     } else {
-        for Damage { file, offset, bytes, of } in damage.iter().take(NAMED) {
+        for Damage { file, offset, bytes, of, .. } in damage.iter().take(NAMED) {
             let file = one_line(file);
             terminal::print_line(&format!("{file}: {of}: {bytes} bytes at {offset} are damaged"))?;
         }
@@ -155,7 +217,15 @@ fn report(
             (n, true) => {
                 format!("{n} pieces were damaged and are mended, {} fetched", bytes(received))
             }
-            (n, false) => format!("{n} pieces are damaged; --repair fetches them again"),
+            (n, false) => match damage.iter().map(|damage| damage.converted).collect() {
+                Some(recipes) => {
+                    let recipes: BTreeSet<Recipe> = recipes;
+                    let convert = recipes.iter().map(|r| format!("'deltafin convert --spine {r}'"));
+                    let convert = convert.collect::<Vec<_>>().join(" and ");
+                    format!("{n} pieces are damaged; --repair makes them again, as does {convert}")
+                }
+                None => format!("{n} pieces are damaged; --repair makes them good again"),
+            },
         };
         terminal::print_line(&format!("{files} files, {depth}: {outcome}"))?;
     }

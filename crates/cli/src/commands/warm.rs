@@ -35,12 +35,22 @@ pub(crate) fn warm(asked: &Warm) -> Result<(), Failure> {
         deltafin_store::open_dir(&dir)?;
         return all_here(asked, &format!("{}: all experts are here", dir.display()));
     }
+    fetch_ahead(asked, &dir, &interrupts)
+}
+
+/// Does it in a folder that has all but experts.
+pub(super) fn fetch_ahead(
+    asked: &Warm,
+    dir: &Path,
+    interrupts: &Interrupts,
+) -> Result<(), Failure> {
     let stop = interrupts.begin();
     let progress = Arc::new(Progress::new(asked.json));
     let pull = Pull { jobs: asked.jobs, bytes_per_second: asked.bytes_per_second };
-    let checkpoint = streamed::open_to_pull(&dir, &asked.network, pull, progress.clone())?;
+    let checkpoint = streamed::open_to_pull(dir, &asked.network, pull, progress.clone())?;
     let likely = likely(&asked.sign, &checkpoint)?;
-    let room = room_within(asked.network.cache_limit, &checkpoint, fetch::room_ahead(&dir)?);
+    let limit = streamed::cache_limit(dir, &asked.network)?;
+    let room = room_within(limit, &checkpoint, fetch::room_ahead(dir)?);
     let plan = Plan::new(&checkpoint, &likely, room);
     report_plan(asked, &plan)?;
     if asked.is_show || plan.coming().is_empty() {
@@ -53,7 +63,7 @@ pub(crate) fn warm(asked: &Warm) -> Result<(), Failure> {
         (false, Err(_)) => Outcome::Failed,
         (false, Ok(())) => Outcome::Done,
     };
-    report(asked, &dir, &progress, outcome)?;
+    report(asked, dir, &progress, outcome)?;
     match outcome {
         Outcome::Interrupted => Err(Failure::Interrupted),
         Outcome::Failed | Outcome::Done => Ok(fetched?),

@@ -33,15 +33,17 @@ fn a_drafter_that_is_named_comes_once_and_proven_into_a_folder_of_its_own() {
     let plan = place.setup(&[&args[..], &["--dry-run", "--json"]].concat()).json();
     let all: u64 = drafter_files().iter().map(|file| file.1.len() as u64).sum();
     assert_eq!(plan["drafter"]["missing"], all);
-    assert_eq!(served(&place), 0);
+    // What tells that it is one: its configuration, and the header of its weights.
+    let looked_at = served(&place);
+    assert!(looked_at < 1000, "{looked_at}");
     place.setup(&args).ok();
     assert_drafter(&dir.join("drafter"));
     assert!(dir.join("drafter/.deltafin/install.json").exists());
-    assert_eq!(served(&place), all);
+    assert_eq!(served(&place), all + 2 * looked_at);
     // Again, and without its name: it is looked after, and nothing comes.
     for more in [&args[..], &args[..2]] {
         place.setup(more).ok();
-        assert_eq!(served(&place), all);
+        assert_eq!(served(&place), all + 2 * looked_at);
     }
 }
 
@@ -76,7 +78,7 @@ fn a_drafter_that_was_asked_for_and_is_not_to_be_had_is_a_fault() {
     let refused = place.setup(&["--model", text(&dir), "--drafter", &model]);
     let line = refused.err.lines().last().unwrap_or_default();
     assert!(refused.code == Some(1) && line.contains("no drafter: "), "{refused:?}");
-    assert!(dir.join(".deltafin/install.json").exists(), "the model is here all the same");
+    assert!(!dir.exists(), "nothing is fetched for what is refused");
 }
 
 #[test]
@@ -104,4 +106,57 @@ fn a_drafter_on_this_machine_is_used_where_it_is() {
     let ran = place.run(&["setup", "--source", text(&copy)]);
     assert!(ran.err.contains("used where it is") && ran.code == Some(0), "{ran:?}");
     assert_eq!(place.run(&["run", "--prompt-ids", "1,2", "--ids", "--max-new", "1"]).code, Some(0));
+}
+
+#[test]
+fn what_is_no_drafter_is_refused_before_anything_comes() {
+    let place = place();
+    let (dir, model) = (place.at("here"), format!("hf:{}", deltafin_testkit::hub::REPOSITORY));
+    let gone = place.at("gone");
+    for named in [&model, text(&gone)] {
+        for more in [&["--dry-run"][..], &[]] {
+            let args = [&["--model", text(&dir), "--drafter", named], more].concat();
+            let refused = place.setup(&args);
+            let line = refused.err.lines().last().unwrap_or_default();
+            assert!(refused.code == Some(1) && line.contains("no drafter: "), "{refused:?}");
+        }
+    }
+    let served = place.hub.served().ranges;
+    assert!(served.keys().all(|name| name == "config.json"), "{served:?}");
+    assert!(!dir.exists());
+    // One that lies there is no reason not to set up the model.
+    place.setup(&["--no-drafter", "--model", text(&dir.join("drafter"))]).ok();
+    let ran = place.setup(&["--model", text(&dir)]);
+    assert!(ran.err.contains("no drafter: ") && ran.code == Some(0), "{ran:?}");
+    let doctor = place.run(&["doctor", "--quick", "--offline", "--model", text(&dir)]);
+    assert!(doctor.out.contains("DF-DRAFTER-01"), "{doctor:?}");
+    let verified = place.run(&["verify", text(&dir)]);
+    assert!(verified.code == Some(1) && verified.err.contains("no drafter: "), "{verified:?}");
+}
+
+#[test]
+fn damage_of_a_drafter_is_found_and_mended_and_what_lies_about_is_listed() {
+    let place = place();
+    let (dir, source) = (place.at("here"), format!("hf:{DRAFTER}"));
+    place.setup(&["--model", text(&dir), "--drafter", &source]).ok();
+    let drafter = dir.join("drafter");
+    let weights = drafter.join("model.safetensors");
+    let mut bytes = fs::read(&weights).expect("read");
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&weights, bytes).expect("written");
+    let found = place.run(&["verify", "--deep", text(&dir)]);
+    assert!(
+        found.code == Some(1) && found.out.contains("drafter/model.safetensors: "),
+        "{found:?}"
+    );
+    place.run(&["verify", "--deep", "--repair", text(&dir)]).ok();
+    assert_drafter(&drafter);
+    let doctor = place.run(&["doctor", "--quick", "--offline", "--model", text(&dir)]);
+    assert!(doctor.out.contains("ok") && !doctor.out.contains("DF-DRAFTER"), "{doctor:?}");
+    let left = drafter.join(".deltafin/config.json.map.new");
+    fs::write(&left, "x").expect("written");
+    assert!(place.run(&["gc", "--model", text(&dir)]).ok().contains(text(&left)));
+    place.setup(&["--model", text(&dir)]).ok();
+    assert!(!left.exists(), "the next setup removes it");
 }

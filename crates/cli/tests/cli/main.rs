@@ -6,6 +6,7 @@ mod convert;
 mod doctor;
 mod drafter;
 mod eval;
+mod events;
 mod gc;
 mod help;
 mod inspect;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use deltafin_testkit::hub::{Draw, Missteps, REPOSITORY};
 
-use crate::program::{deltafin, fixture};
+use crate::program::{deltafin, fixture, linked};
 use crate::setup::{Place, kills, text};
 
 const RUN: [&str; 6] = ["run", "--prompt-ids", "1,2", "--ids", "--max-new", "3"];
@@ -65,7 +65,7 @@ fn an_int8_setup_runs_like_a_conversion_and_says_what_it_lacks() {
         assert!(place.run(&["verify", "--deep", dir]).ok().contains("nothing is damaged"));
         assert!(place.run(&["gc", "--model", dir]).ok().contains("nothing lies about"));
         let back = ["setup", "--spine", "bf16", "--model", dir];
-        assert!(place.run(&back).err.contains("--spine bf16 runs the released one"));
+        assert!(place.run(&back).err.contains("is not used any more"));
         assert_eq!(place.run(&bf16).ok(), spine("bf16").ok());
     }
 }
@@ -146,4 +146,80 @@ fn killed_at_any_moment_an_int8_setup_goes_on_to_the_same_pack() {
 fn keeping_what_is_not_packed_is_misuse() {
     let line = deltafin(&["setup", "--keep-bf16"]).usage();
     assert!(line.contains("give --spine int8, too"), "{line}");
+}
+
+#[test]
+fn the_spine_that_was_chosen_last_runs_and_the_other_pack_is_seen_and_can_go() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    let (pack, dir) = (dir.join("spine-int8"), text(&dir));
+    let recipe = || {
+        let run = ["run", "--prompt-ids", "1,2", "--max-new", "1", "--json", "--model", dir];
+        place.run(&run).json()["stats"]["recipe"].clone()
+    };
+    place.setup(&["--spine", "int8", "--keep-bf16", "--model", dir]).ok();
+    assert_eq!(recipe(), "int8");
+    let said = place.setup(&["--spine", "bf16", "--model", dir]);
+    assert!(said.err.contains("is not used any more"), "{said:?}");
+    assert_eq!(recipe(), "bf16");
+    let doctor = place.run(&["doctor", "--quick", "--offline", "--model", dir]);
+    assert!(doctor.out.contains("DF-SPINE-02"), "{doctor:?}");
+    // It is looked at nonetheless, and made again from what is here.
+    let file = pack.join("layer-001.spine");
+    let mut bytes = fs::read(&file).expect("read");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).expect("written");
+    place.run(&["verify", dir]).ok();
+    let found = place.run(&["verify", "--deep", dir]);
+    assert_eq!(found.code, Some(1), "{found:?}");
+    assert!(found.out.contains("spine-int8/layer-001.spine: layer 1, int8 spine"), "{found:?}");
+    assert!(found.out.contains("'deltafin convert --spine int8'"), "{found:?}");
+    let mended = place.run(&["verify", "--deep", "--repair", "--json", dir]).json();
+    assert_eq!(mended["received"], 0);
+    assert_same_pack(&pack, &converted(&place));
+    let listed = place.run(&["gc", "--yes", "--json", "--model", dir]).json();
+    assert_eq!(listed["found"][0]["path"], text(&pack));
+    assert!(listed["freed"] == listed["bytes"] && !pack.exists(), "{listed}");
+    assert_eq!(recipe(), "bf16");
+    place.run(&["convert", "--spine", "int8", "--model", dir]).ok();
+    assert_eq!(recipe(), "int8");
+}
+
+#[test]
+fn a_pack_of_a_checkpoint_that_setup_did_not_bring_is_looked_at_too() {
+    let (folder, model) = linked();
+    deltafin(&["convert", "--spine", "int8", "--model", &model]).ok();
+    let head = folder.path().join("spine-int8/head.spine");
+    fs::OpenOptions::new().write(true).open(&head).expect("opens").set_len(1).expect("cut");
+    let found = deltafin(&["verify", &model]);
+    assert!(found.code == Some(1) && found.out.contains("'deltafin convert"), "{found:?}");
+    deltafin(&["verify", "--repair", &model]).ok();
+    deltafin(&["verify", "--deep", &model]).ok();
+}
+
+#[test]
+fn what_a_packed_folder_lacks_is_said_with_what_brings_it() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    let (pack, dir) = (dir.join("spine-int8"), text(&dir));
+    place.setup(&["--spine", "int8", "--model", dir]).ok();
+    let remedy = format!("deltafin verify --repair {dir}");
+    let run = [&RUN[..], &["--model", dir]].concat();
+    let mut first = true;
+    for name in ["layer-002.spine", "manifest.json"] {
+        fs::remove_file(pack.join(name)).expect("removed");
+        let refused = place.run(&run).refusal();
+        assert!(refused.contains(&remedy) && !refused.contains("convert"), "{refused}");
+        let inspected = place.run(&["inspect", dir]);
+        assert_eq!(inspected.code, Some(1), "{inspected:?}");
+        assert!(inspected.out.contains(&remedy), "{inspected:?}");
+        let before = place.hub.served().bytes();
+        place.run(&["verify", "--repair", dir]).ok();
+        let came = place.hub.served().bytes() - before;
+        assert!(came < place.hub.bytes() / if first { 10 } else { 1 }, "{came} bytes came");
+        first = false;
+        assert_same_pack(&pack, &converted(&place));
+        place.run(&run).ok();
+    }
 }

@@ -370,3 +370,40 @@ fn an_interrupted_dry_run_has_kept_nothing() {
     assert_eq!(child.wait().expect("ends").code(), Some(130), "{said:?}");
     assert_eq!(said, ["deltafin: interrupted; nothing was fetched"]);
 }
+
+#[test]
+fn layers_of_a_model_that_is_ready_leave_it_ready() {
+    let place = Place::new(Missteps::none());
+    let (whole, dir) = (place.at("whole"), place.at("streamed"));
+    place.setup(&["--model", text(&whole)]).ok();
+    let served = place.hub.served().bytes();
+    let layers = ["--layers", "1-2", "--model"];
+    let said = place.setup(&[&layers[..], &[text(&whole)]].concat()).ok();
+    assert!(said.contains("complete already"), "{said}");
+    assert_eq!(place.hub.served().bytes(), served);
+    assert_whole(&whole);
+
+    place.setup(&["--stream", "--model", text(&dir)]).ok();
+    let layers = [&layers[..], &[text(&dir)]].concat();
+    let served = place.hub.served().bytes();
+    let planned = place.setup(&[&layers[..], &["--dry-run"]].concat()).ok();
+    assert!(planned.contains("to fetch") && place.hub.served().bytes() == served, "{planned}");
+    let said = place.setup(&layers).ok();
+    assert!(said.contains("experts more are here"), "{said}");
+    assert!(place.hub.served().bytes() > served && dir.join(".deltafin/stream.json").exists());
+    place.run(&[&RUN[..], &["--model", text(&dir)]].concat()).ok();
+    let again = place.run(&["warm", "--show", "--json", "--layers", "1-2", text(&dir)]).json();
+    assert_eq!(again["coming"]["records"], 0);
+}
+
+#[test]
+fn a_file_is_no_place_for_a_model() {
+    let place = Place::new(Missteps::none());
+    let file = place.at("file");
+    fs::write(&file, "x").expect("written");
+    for more in [&[][..], &["--dry-run"]] {
+        let ran = place.setup(&[&["--model", text(&file)], more].concat());
+        let line = ran.err.lines().last().unwrap_or_default();
+        assert!(ran.code == Some(1) && line.contains("it is a file"), "{ran:?}");
+    }
+}

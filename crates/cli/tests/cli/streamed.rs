@@ -362,3 +362,31 @@ fn a_mirror_s_password_is_there_when_experts_come_and_shown_to_nobody() {
         assert!(!text.contains("pass@") && !text.contains("a%3Apass"), "{text}");
     }
 }
+
+#[test]
+fn a_limit_that_setup_was_told_holds_until_it_is_told_another() {
+    let (place, dir, _) = streamed();
+    let setup = |limit: &str| place.setup(&["--cache-limit", limit, "--model", text(&dir)]);
+    let kept = || std::fs::read_to_string(dir.join(".deltafin/settings.json")).unwrap_or_default();
+    let refused = setup("1K");
+    let line = refused.err.lines().last().unwrap_or_default();
+    assert!(refused.code == Some(1) && line.contains("--cache-limit 1024 is too small"), "{line}");
+    assert!(!kept().contains("cache_limit"));
+    let least = line.rsplit("at least ").next().and_then(|rest| rest.split(',').next());
+    let least = least.expect("the smallest that works");
+    setup(least).ok();
+    place.setup(&["--patience", "9", "--model", text(&dir)]).ok();
+    assert!(kept().contains("cache_limit") && kept().contains("patience"), "{}", kept());
+    let (begun, bytes) =
+        (taken(&dir), least.trim_end_matches('K').parse::<u64>().expect("a number"));
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted());
+    assert!(taken(&dir) - begun <= bytes << 10);
+    let gc = place.run(&["gc", "--model", text(&dir)]).ok();
+    assert!(gc.contains("cache: ") && gc.contains(" experts are here, "), "{gc}");
+    let report = place.run(&["gc", "--json", "--model", text(&dir)]).json();
+    assert_eq!(report["cache"]["limit_bytes"], bytes << 10);
+    let doctor = place.run(&["doctor", "--quick", "--offline", "--model", text(&dir)]);
+    assert!(doctor.out.contains(" experts are here, "), "{doctor:?}");
+    setup("none").ok();
+    assert!(!kept().contains("cache_limit"), "{}", kept());
+}

@@ -5,8 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use deltafin_fetch::{
-    Event, FetchError, Order, Patience, Source, Spine, Streaming, Wanted, Watch, install,
-    open_streamed,
+    Event, FetchError, Order, Patience, Source, Streaming, Wanted, Watch, install, open_streamed,
 };
 use deltafin_store::Checkpoint;
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY};
@@ -27,16 +26,7 @@ pub(crate) fn streamed(checkpoint: &Checkpoint, is_cramped: bool) -> (Checkpoint
     let source: Source = format!("hf:{REPOSITORY}").parse().unwrap();
     let (endpoint, watch): (_, Arc<dyn Watch>) = (hub.endpoint(), Arc::new(|_: Event<'_>| {}));
     let (dir_path, endpoint, patience) = (dir.path(), Some(endpoint.as_str()), Patience::default());
-    let order = Order {
-        source: &source,
-        dir: dir_path,
-        endpoint,
-        jobs: 8,
-        bytes_per_second: None,
-        wanted: Wanted::Spine,
-        spine: Spine::AsBegun,
-        patience,
-    };
+    let order = Order { endpoint, wanted: Wanted::Spine, ..Order::new(&source, dir_path) };
     install(&order, watch.clone(), &AtomicBool::new(false)).unwrap();
     hub.answer_late(Duration::from_millis(2));
     let open = |cache_limit| {

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
+use deltafin_store::hole::make_hole;
+
 use crate::folder::NOTES;
 
 /// Whether the drive of a folder takes bytes of a file back. It is tried on a small file.
@@ -12,7 +14,7 @@ pub(crate) fn is_possible(dir: &Path) -> bool {
     const BYTES: u64 = 1 << 16;
     let tried = try_in(dir, |file| {
         file.set_len(BYTES)?;
-        punch(file, 0, BYTES)
+        make_hole(file, 0..BYTES)
     });
     tried.is_ok()
 }
@@ -49,21 +51,9 @@ pub(super) fn is_own(path: &Path) -> bool {
 pub(super) fn free(path: &Path, ranges: impl Iterator<Item = (u64, u64)>) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     for (offset, bytes) in ranges {
-        punch(&file, offset, bytes)?;
+        make_hole(&file, offset..offset + bytes)?;
     }
     Ok(())
-}
-
-#[cfg(target_os = "linux")]
-fn punch(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    Ok(fallocate(file, hole, offset, bytes)?)
-}
-
-#[cfg(target_os = "macos")]
-fn punch(_: &File, _: u64, _: u64) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

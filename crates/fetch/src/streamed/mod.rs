@@ -299,6 +299,8 @@ impl Reach {
         piece: Piece,
         stop: &AtomicBool,
     ) -> Option<Result<Digest, Broken>> {
+        // Whoever asks anew waits anew.
+        self.traffic.given_up.store(false, Ordering::Relaxed);
         self.runtime.as_ref()?.block_on(async {
             tokio::select! {
                 fetched = piece::fetch(&self.traffic, shelf, piece) => Some(fetched),

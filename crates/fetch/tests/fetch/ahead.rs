@@ -10,8 +10,8 @@ use deltafin_store::Checkpoint;
 use deltafin_testkit::hub::{Misstep, Missteps};
 use deltafin_testkit::open;
 
-use crate::streamed::{assert_once, local, set_up, stream, text_of, whole_hub};
-use crate::support::{HASTY, IMPATIENT};
+use crate::streamed::{assert_once, local, set_up, stream, text_of};
+use crate::support::{HASTY, IMPATIENT, whole_hub};
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 

@@ -3,10 +3,12 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use deltafin_fetch::{Event, FetchError, Order, Spine, Wanted, install};
+use deltafin_fetch::{Event, FetchError, Wanted, install};
 use deltafin_testkit::hub::{Misstep, Missteps};
 
-use crate::support::{HASTY, IMPATIENT, assert_nothing_wrong, assert_whole, hub, run, source};
+use crate::support::{
+    HASTY, IMPATIENT, assert_nothing_wrong, assert_whole, hub, order, run, source,
+};
 
 const SHARD: &str = "model-00002-of-000012.safetensors";
 
@@ -113,16 +115,7 @@ fn what_goes_wrong_is_told() {
         }
     };
     let source = source();
-    let order = Order {
-        source: &source,
-        dir: dir.path(),
-        endpoint: Some(&endpoint),
-        jobs: 4,
-        bytes_per_second: None,
-        wanted: Wanted::All,
-        spine: Spine::AsBegun,
-        patience: IMPATIENT,
-    };
+    let order = order(&source, dir.path(), &endpoint);
     install(&order, Arc::new(watch), &AtomicBool::new(false)).unwrap();
     assert_eq!(*told.lock().unwrap(), ["127.0.0.1 answers 429 Too Many Requests"; 2]);
 }

@@ -7,10 +7,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deltafin_fetch::{Event, FetchError, Order, Spine, Wanted, install};
+use deltafin_fetch::{Event, FetchError, Order, install};
 use deltafin_testkit::hub::Missteps;
 
-use crate::support::{IMPATIENT, assert_nothing_wrong, assert_whole, hub, run, source};
+use crate::support::{IMPATIENT, assert_nothing_wrong, assert_whole, hub, order, run, source};
 
 /// A file system in memory, until dropped.
 struct Small(tempfile::TempDir);
@@ -53,16 +53,7 @@ fn a_drive_that_fills_up_is_named_and_what_came_is_kept() {
             while file.write_all(&[0; 4096]).is_ok() {}
         }
     };
-    let order = Order {
-        source: &source,
-        dir: &dir,
-        endpoint: Some(&endpoint),
-        jobs: 1,
-        bytes_per_second: None,
-        wanted: Wanted::All,
-        spine: Spine::AsBegun,
-        patience: IMPATIENT,
-    };
+    let order = Order { jobs: 1, ..order(&source, &dir, &endpoint) };
     let error = install(&order, Arc::new(watch), &AtomicBool::new(false)).unwrap_err();
     assert!(matches!(error, FetchError::Full { .. }), "{error}");
     assert_nothing_wrong(&dir);

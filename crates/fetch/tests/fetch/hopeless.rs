@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use deltafin_fetch::{Event, FetchError, Installed, Order, Patience, Wanted, install};
+use deltafin_fetch::{Event, FetchError, Installed, Order, Patience, install, list};
 use deltafin_testkit::hub::{Misstep, Missteps};
 
-use crate::support::{IMPATIENT, assert_nothing_wrong, hub, run, source};
+use crate::support::{
+    IMPATIENT, assert_nothing_wrong, hub, install_until, order, quiet, run, source,
+};
 
 const SHARD: &str = "model-00002-of-000012.safetensors";
 
@@ -21,16 +23,7 @@ const PATIENT: Patience =
 /// Installs from an endpoint; says how it ended, and how often something was waited for.
 fn from(endpoint: &str) -> (Result<Installed, FetchError>, u64) {
     let (source, dir) = (source(), tempfile::tempdir().unwrap());
-    let order = Order {
-        source: &source,
-        dir: dir.path(),
-        endpoint: Some(endpoint),
-        jobs: 4,
-        bytes_per_second: None,
-        wanted: Wanted::All,
-        spine: deltafin_fetch::Spine::AsBegun,
-        patience: PATIENT,
-    };
+    let order = Order { patience: PATIENT, ..order(&source, dir.path(), endpoint) };
     let waits = Arc::new(AtomicU64::new(0));
     let counting = waits.clone();
     let watch = move |event: Event<'_>| {
@@ -80,4 +73,42 @@ fn a_source_without_ranges_and_a_link_that_is_never_good_are_given_up() {
         assert!(line.contains(SHARD) && line.contains(words), "{kind:?}: {line}");
         assert_nothing_wrong(dir.path());
     }
+}
+
+#[test]
+fn who_takes_connections_and_never_answers_is_asked_twice() {
+    let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let (source, dir, asked) = (source(), tempfile::tempdir().unwrap(), AtomicU64::new(0));
+    let stall = Duration::from_millis(30);
+    let patience = Patience { stall, give_up: stall, attempts: 2, ..IMPATIENT };
+    let order = Order { patience, ..order(&source, dir.path(), &endpoint) };
+    let error = thread::scope(|scope| {
+        scope.spawn(|| {
+            let held: Vec<_> = silent.incoming().take(2).collect();
+            asked.store(held.len() as u64, Ordering::SeqCst);
+            // Held until both were given up.
+            thread::sleep(20 * stall);
+        });
+        list(&order, quiet(), &AtomicBool::new(false)).unwrap_err()
+    });
+    assert!(matches!(error, FetchError::Source { .. }), "{error}");
+    assert_eq!(asked.into_inner(), 2);
+}
+
+/// Once one piece was asked for in vain for as long as anybody waits, no other is.
+#[test]
+fn a_source_that_falls_silent_is_given_up_for_all_pieces_at_once() {
+    let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
+    let (source, endpoint) = (source(), hub.endpoint());
+    let patience = Patience { stall: Duration::from_millis(30), attempts: 3, ..IMPATIENT };
+    // One lane, and a piece of each of three files that wants to be on it.
+    let order = Order { patience, jobs: 1, ..order(&source, dir.path(), &endpoint) };
+    install_until(&order, hub.bytes() / 3).unwrap_err();
+    hub.misstep(Missteps::of(&[Misstep::Silence], u64::MAX));
+    let error = install(&order, quiet(), &AtomicBool::new(false)).unwrap_err();
+    assert!(matches!(error, FetchError::Incomplete { .. }), "{error}");
+    let (tries, files) = (3, 3);
+    assert!(hub.missteps_made() < tries * files, "{}", hub.missteps_made());
+    assert_nothing_wrong(dir.path());
 }

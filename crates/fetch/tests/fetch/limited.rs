@@ -15,8 +15,8 @@ use deltafin_store::{Checkpoint, Distant, Heat};
 use deltafin_testkit::hub::{Hub, Misstep, Missteps};
 use deltafin_testkit::open;
 
-use crate::streamed::{local, set_up, stream_within, text_of, whole_hub};
-use crate::support::{HASTY, IMPATIENT};
+use crate::streamed::{local, set_up, stream_within, text_of};
+use crate::support::{HASTY, IMPATIENT, whole_hub};
 
 /// A hub, and a folder that has all but the experts.
 fn begun() -> (Hub, tempfile::TempDir) {

@@ -16,14 +16,10 @@ use deltafin_store::{SpineChoice, SpineError, SpineNote, open_dir};
 use deltafin_testkit::fixture;
 use deltafin_testkit::hub::{Draw, Hub, Misstep, Missteps, checkpoint_files};
 
-use crate::support::{IMPATIENT, source};
+use crate::support::{install_until, order, source, whole_hub};
 
 const FREED: Spine = Spine::Int8 { keeps_released: false };
 const KEPT: Spine = Spine::Int8 { keeps_released: true };
-
-fn whole_hub() -> Hub {
-    Hub::serve_dir(&fixture("k3-micro"), Missteps::none())
-}
 
 fn run(hub: &Hub, dir: &Path, wanted: Wanted, spine: Spine) -> Result<Installed, FetchError> {
     run_until(hub, dir, wanted, spine, u64::MAX)
@@ -37,26 +33,8 @@ fn run_until(
     spine: Spine,
     most: u64,
 ) -> Result<Installed, FetchError> {
-    let (source, endpoint, stop) = (source(), hub.endpoint(), Arc::new(AtomicBool::new(false)));
-    let order = Order {
-        source: &source,
-        dir,
-        endpoint: Some(&endpoint),
-        jobs: 4,
-        bytes_per_second: None,
-        wanted,
-        spine,
-        patience: IMPATIENT,
-    };
-    let (came, raised) = (AtomicU64::new(0), stop.clone());
-    let watch = move |event: Event<'_>| {
-        if let Event::Received { bytes } = event
-            && came.fetch_add(bytes, Ordering::SeqCst) + bytes >= most
-        {
-            raised.store(true, Ordering::SeqCst);
-        }
-    };
-    install(&order, Arc::new(watch), &stop)
+    let (source, endpoint) = (source(), hub.endpoint());
+    install_until(&Order { wanted, spine, ..order(&source, dir, &endpoint) }, most)
 }
 
 fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -108,7 +86,7 @@ fn blocks(dir: &Path) -> u64 {
 
 #[test]
 fn a_whole_checkpoint_has_the_pack_of_a_conversion_and_holes_where_it_was_made_from() {
-    let (hub, dir) = (whole_hub(), tempfile::tempdir().unwrap());
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     let installed = run(&hub, dir.path(), Wanted::All, FREED).unwrap();
     assert_eq!((installed.received, hub.served().bytes()), (hub.bytes(), hub.bytes()));
     assert_packed(dir.path());
@@ -135,7 +113,7 @@ fn a_whole_checkpoint_has_the_pack_of_a_conversion_and_holes_where_it_was_made_f
 
 #[test]
 fn what_was_freed_comes_back_alone_and_goes_again() {
-    let (hub, dir) = (whole_hub(), tempfile::tempdir().unwrap());
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     run(&hub, dir.path(), Wanted::All, FREED).unwrap();
     let taken = blocks(dir.path());
     let back = run(&hub, dir.path(), Wanted::All, Spine::Released).unwrap().received;
@@ -158,7 +136,7 @@ fn what_was_freed_comes_back_alone_and_goes_again() {
 
 #[test]
 fn experts_to_come_later_are_no_obstacle_and_the_rest_follows() {
-    let (hub, dir) = (whole_hub(), tempfile::tempdir().unwrap());
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     let first = run(&hub, dir.path(), Wanted::Spine, FREED).unwrap().received;
     assert_packed(dir.path());
     assert_eq!(run(&hub, dir.path(), Wanted::Spine, FREED).unwrap().received, 0);
@@ -173,7 +151,7 @@ fn experts_to_come_later_are_no_obstacle_and_the_rest_follows() {
 
 #[test]
 fn stopped_anywhere_it_goes_on_to_the_same_pack() {
-    let (hub, mut draw) = (whole_hub(), Draw(5));
+    let (hub, mut draw) = (whole_hub(Missteps::none()), Draw(5));
     let wanted = |number: u64| if number.is_multiple_of(2) { Wanted::All } else { Wanted::Spine };
     for number in 0..6 {
         let dir = tempfile::tempdir().unwrap();
@@ -194,7 +172,7 @@ fn stopped_anywhere_it_goes_on_to_the_same_pack() {
 
 #[test]
 fn stopped_before_its_identity_was_noted_a_pack_is_known_by_what_it_has() {
-    let (hub, dir) = (whole_hub(), tempfile::tempdir().unwrap());
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     run(&hub, dir.path(), Wanted::All, FREED).unwrap();
     let unknown = SpineNote { recipe: Recipe::Int8, is_freed: true, identity: None };
     unknown.write(dir.path()).unwrap();
@@ -205,7 +183,7 @@ fn stopped_before_its_identity_was_noted_a_pack_is_known_by_what_it_has() {
 
 #[test]
 fn damage_of_a_pack_or_of_an_expert_beside_holes_is_mended_by_what_it_takes() {
-    let (hub, dir) = (whole_hub(), tempfile::tempdir().unwrap());
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     run(&hub, dir.path(), Wanted::All, FREED).unwrap();
     let flip = |path: &Path, at: u64| {
         let mut bytes = fs::read(path).unwrap();
@@ -244,7 +222,7 @@ fn damage_of_a_pack_or_of_an_expert_beside_holes_is_mended_by_what_it_takes() {
 
 #[test]
 fn a_spine_that_was_packed_from_wrong_bytes_is_packed_again_when_its_shard_is_proven() {
-    let (hub, dir) = (whole_hub(), tempfile::tempdir().unwrap());
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     let shard = "model-00004-of-000012.safetensors";
     // Only one answer is wrong, so that nothing but the digest of the whole shard can tell.
     hub.misstep(Missteps::of(&[Misstep::Flipped], 2).only_for(shard));
@@ -258,18 +236,9 @@ fn a_spine_that_was_packed_from_wrong_bytes_is_packed_again_when_its_shard_is_pr
 
 #[test]
 fn the_drive_holds_little_more_at_any_moment_than_in_the_end() {
-    let (hub, dir) = (whole_hub(), tempfile::tempdir().unwrap());
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     let (source, endpoint, stop) = (source(), hub.endpoint(), AtomicBool::new(false));
-    let order = Order {
-        source: &source,
-        dir: dir.path(),
-        endpoint: Some(&endpoint),
-        jobs: 4,
-        bytes_per_second: None,
-        wanted: Wanted::All,
-        spine: FREED,
-        patience: IMPATIENT,
-    };
+    let order = Order { spine: FREED, ..order(&source, dir.path(), &endpoint) };
     let (most, path) = (Arc::new(AtomicU64::new(0)), dir.path().to_owned());
     let seen = most.clone();
     let watch = move |event: Event<'_>| {
@@ -295,7 +264,7 @@ fn the_drive_holds_little_more_at_any_moment_than_in_the_end() {
 
 #[test]
 fn a_foreign_pack_is_refused_and_a_fitting_one_is_used() {
-    let (hub, dir) = (whole_hub(), tempfile::tempdir().unwrap());
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     let pack = dir.path().join("spine-int8");
     let calm = open_dir(fixture("k3-calm")).unwrap();
     let watch = &mut |_: deltafin_setup::Progress| ControlFlow::Continue(());
@@ -318,7 +287,7 @@ fn a_foreign_pack_is_refused_and_a_fitting_one_is_used() {
 
 #[test]
 fn a_shard_that_is_somebody_else_s_too_keeps_its_bytes() {
-    let (hub, dir) = (whole_hub(), tempfile::tempdir().unwrap());
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     run(&hub, dir.path(), Wanted::All, Spine::Released).unwrap();
     let (shard, elsewhere) = ("model-00003-of-000012.safetensors", tempfile::tempdir().unwrap());
     fs::hard_link(dir.path().join(shard), elsewhere.path().join(shard)).unwrap();

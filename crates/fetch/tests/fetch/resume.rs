@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use deltafin_fetch::{Event, FetchError, Order, Spine, Wanted, install};
+use deltafin_fetch::{Event, FetchError, Order, install};
 use deltafin_testkit::hub::{Draw, Missteps};
 
-use crate::support::{IMPATIENT, assert_whole, files, hub, run, source};
+use crate::support::{
+    IMPATIENT, assert_whole, files, hub, install_until, order, quiet, run, source,
+};
 
 const SHARD: &str = "model-00002-of-000012.safetensors";
 
@@ -17,26 +19,9 @@ fn run_until(
     dir: &std::path::Path,
     bytes: u64,
 ) -> Result<(), FetchError> {
-    let (endpoint, source, stop) = (hub.endpoint(), source(), Arc::new(AtomicBool::new(false)));
-    let order = Order {
-        source: &source,
-        dir,
-        endpoint: Some(&endpoint),
-        jobs: 4,
-        bytes_per_second: Some(8 << 20),
-        wanted: Wanted::All,
-        spine: Spine::AsBegun,
-        patience: IMPATIENT,
-    };
-    let (came, raised) = (AtomicU64::new(0), stop.clone());
-    let watch = move |event: Event<'_>| {
-        if let Event::Received { bytes: more } = event
-            && came.fetch_add(more, Ordering::SeqCst) + more >= bytes
-        {
-            raised.store(true, Ordering::SeqCst);
-        }
-    };
-    install(&order, Arc::new(watch), &stop).map(drop)
+    let (endpoint, source) = (hub.endpoint(), source());
+    let order = order(&source, dir, &endpoint);
+    install_until(&Order { bytes_per_second: Some(8 << 20), ..order }, bytes).map(drop)
 }
 
 #[test]
@@ -109,34 +94,16 @@ fn a_second_installation_at_the_same_time_is_refused() {
     let watch = move |event: Event<'_>| {
         if let Event::Plan { .. } = event {
             let source = crate::support::source();
-            let order = Order {
-                source: &source,
-                dir: &path,
-                endpoint: Some(&at),
-                jobs: 1,
-                bytes_per_second: None,
-                wanted: Wanted::All,
-                spine: Spine::AsBegun,
-                patience: IMPATIENT,
-            };
+            let order = order(&source, &path, &at);
             let second = std::thread::scope(|scope| {
-                let run = || install(&order, Arc::new(|_: Event<'_>| {}), &AtomicBool::new(false));
+                let run = || install(&order, quiet(), &AtomicBool::new(false));
                 scope.spawn(run).join().unwrap()
             });
             let busy = matches!(second, Err(FetchError::Busy { holder: Some(_), .. }));
             seen.store(busy, Ordering::SeqCst);
         }
     };
-    let order = Order {
-        source: &source,
-        dir: dir.path(),
-        endpoint: Some(&endpoint),
-        jobs: 4,
-        bytes_per_second: None,
-        wanted: Wanted::All,
-        spine: Spine::AsBegun,
-        patience: IMPATIENT,
-    };
+    let order = order(&source, dir.path(), &endpoint);
     install(&order, Arc::new(watch), &AtomicBool::new(false)).unwrap();
     assert!(refused.load(Ordering::SeqCst));
     assert_whole(dir.path());

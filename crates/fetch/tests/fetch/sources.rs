@@ -3,23 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use deltafin_fetch::{Event, FetchError, Order, Source, Spine, Wanted, install, list};
+use deltafin_fetch::{Event, FetchError, Order, Source, Wanted, install, list};
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, REVISION, checkpoint_files};
 
-use crate::support::{IMPATIENT, assert_whole, contents, hub, run, run_from, source};
-
-fn order<'o>(source: &'o Source, dir: &'o std::path::Path, endpoint: &'o str) -> Order<'o> {
-    Order {
-        source,
-        dir,
-        endpoint: Some(endpoint),
-        jobs: 4,
-        bytes_per_second: None,
-        wanted: Wanted::All,
-        spine: Spine::AsBegun,
-        patience: IMPATIENT,
-    }
-}
+use crate::support::{IMPATIENT, assert_whole, contents, hub, order, run, run_from, source};
 
 fn demo() -> Hub {
     Hub::serve_dir(&deltafin_testkit::fixture("k3-calm"), Missteps::none())

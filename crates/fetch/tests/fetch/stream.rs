@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use deltafin_fetch::{
-    Event, FetchError, Installed, Order, Spine, Wanted, install, is_finished, is_streamed, list,
+    Event, FetchError, Installed, Order, Wanted, install, is_finished, is_streamed, list,
 };
 use deltafin_testkit::hub::{Hub, Missteps};
 
-use crate::support::{IMPATIENT, assert_whole, files, hub, run, source};
+use crate::support::{IMPATIENT, assert_whole, files, hub, install_until, quiet, run, source};
 
 /// Sets a folder up so that experts come when they are needed.
 pub(crate) fn stream(hub: &Hub, dir: &Path) -> Result<Installed, FetchError> {
@@ -27,16 +27,7 @@ fn order<'o>(
     dir: &'o Path,
     wanted: Wanted,
 ) -> Order<'o> {
-    Order {
-        source,
-        dir,
-        endpoint: Some(endpoint),
-        jobs: 4,
-        bytes_per_second: None,
-        wanted,
-        spine: Spine::AsBegun,
-        patience: IMPATIENT,
-    }
+    Order { wanted, ..crate::support::order(source, dir, endpoint) }
 }
 
 #[test]
@@ -119,4 +110,43 @@ fn a_drive_that_is_too_small_gets_all_but_the_experts() {
     let outlook = list(&fitting, Arc::new(watch), &stop).unwrap();
     assert_eq!(outlook.extent, Wanted::Spine);
     assert!(said.load(std::sync::atomic::Ordering::SeqCst));
+}
+
+#[test]
+fn layers_of_a_folder_that_is_ready_leave_it_ready() {
+    for kind in [Wanted::All, Wanted::Spine] {
+        let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
+        let (source, endpoint) = (source(), hub.endpoint());
+        let install = |wanted: Wanted| {
+            let order = order(&source, &endpoint, dir.path(), wanted);
+            install(&order, quiet(), &AtomicBool::new(false)).unwrap()
+        };
+        install(kind.clone());
+        let installed = install(Wanted::Layers(1..=2));
+        assert_eq!((installed.extent, installed.received), (kind.clone(), 0));
+        let streams = kind == Wanted::Spine;
+        assert!(is_finished(dir.path()) && is_streamed(dir.path()) == streams);
+    }
+}
+
+#[test]
+fn layers_of_a_folder_that_is_to_be_streamed_leave_it_that() {
+    let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
+    let (source, endpoint) = (source(), hub.endpoint());
+    let begun = order(&source, &endpoint, dir.path(), Wanted::Spine);
+    install_until(&begun, 1).unwrap_err();
+    assert!(!is_finished(dir.path()));
+    let layers = order(&source, &endpoint, dir.path(), Wanted::Layers(1..=2));
+    let installed = install(&layers, quiet(), &AtomicBool::new(false)).unwrap();
+    assert!(installed.extent == Wanted::Spine && is_streamed(dir.path()));
+}
+
+#[test]
+fn what_lies_beside_counts_where_what_fits_is_what_comes() {
+    let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
+    let (source, endpoint) = (source(), hub.endpoint());
+    let fitting = order(&source, &endpoint, dir.path(), Wanted::Fitting);
+    let extent = |order: &Order<'_>| list(order, quiet(), &AtomicBool::new(false)).unwrap().extent;
+    assert_eq!(extent(&fitting), Wanted::All);
+    assert_eq!(extent(&Order { beside: 1 << 60, ..fitting }), Wanted::Spine);
 }

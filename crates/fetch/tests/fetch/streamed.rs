@@ -11,20 +11,15 @@ use std::{fs, thread};
 
 use deltafin_engine::{Engine, EngineOptions, Prefetch};
 use deltafin_fetch::{
-    Event, FetchError, Order, Patience, Spine, Streaming, Wanted, give_up, install, open_streamed,
-    verify,
+    Event, FetchError, Order, Patience, Streaming, Wanted, give_up, install, open_streamed, verify,
 };
 use deltafin_store::Checkpoint;
 use deltafin_testkit::hub::{Hub, Misstep, Missteps, checkpoint_files};
 use deltafin_testkit::{fixture, open};
 
-use crate::support::{HASTY, IMPATIENT, contents, source};
+use crate::support::{HASTY, IMPATIENT, contents, order, quiet, source, whole_hub};
 
 const PROMPT: [u32; 12] = [5, 9, 2, 44, 31, 8, 120, 3, 77, 60, 14, 1];
-
-pub(crate) fn whole_hub(missteps: Missteps) -> Hub {
-    Hub::serve_dir(&fixture("k3-micro"), missteps)
-}
 
 fn hub_of(name: &str) -> Hub {
     match name {
@@ -36,22 +31,9 @@ fn hub_of(name: &str) -> Hub {
     }
 }
 
-pub(crate) fn quiet() -> Arc<impl Fn(Event<'_>) + Send + Sync> {
-    Arc::new(|_: Event<'_>| {})
-}
-
 pub(crate) fn set_up(hub: &Hub, dir: &Path, wanted: Wanted) -> Result<u64, FetchError> {
     let (source, endpoint) = (source(), hub.endpoint());
-    let order = Order {
-        source: &source,
-        dir,
-        endpoint: Some(&endpoint),
-        jobs: 4,
-        bytes_per_second: None,
-        wanted,
-        spine: Spine::AsBegun,
-        patience: IMPATIENT,
-    };
+    let order = Order { wanted, ..order(&source, dir, &endpoint) };
     install(&order, quiet(), &AtomicBool::new(false)).map(|installed| installed.received)
 }
 

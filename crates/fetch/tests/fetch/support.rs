@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use deltafin_fetch::{
-    Event, FetchError, Installed, Order, Patience, Source, Spine, Wanted, install,
-};
+use deltafin_fetch::{Event, FetchError, Installed, Order, Patience, Source, Wanted, install};
 use deltafin_testkit::fixture;
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, checkpoint_files};
 
@@ -56,17 +54,38 @@ pub(crate) fn run_from(
     patience: Patience,
 ) -> Result<Installed, FetchError> {
     let endpoint = hub.endpoint();
-    let order = Order {
-        source,
-        dir,
-        endpoint: Some(&endpoint),
-        jobs: 4,
-        bytes_per_second: None,
-        wanted: Wanted::All,
-        spine: Spine::AsBegun,
-        patience,
+    let order = Order { patience, ..order(source, dir, &endpoint) };
+    install(&order, quiet(), &AtomicBool::new(false))
+}
+
+/// All of a source, impatiently.
+pub(crate) fn order<'o>(source: &'o Source, dir: &'o Path, endpoint: &'o str) -> Order<'o> {
+    let (endpoint, wanted) = (Some(endpoint), Wanted::All);
+    Order { endpoint, jobs: 4, wanted, patience: IMPATIENT, ..Order::new(source, dir) }
+}
+
+/// Tells nobody.
+pub(crate) fn quiet() -> Arc<impl Fn(Event<'_>) + Send + Sync> {
+    Arc::new(|_: Event<'_>| {})
+}
+
+/// Installs until so many bytes have come, then stops.
+pub(crate) fn install_until(order: &Order<'_>, bytes: u64) -> Result<Installed, FetchError> {
+    let (came, stop) = (AtomicU64::new(0), Arc::new(AtomicBool::new(false)));
+    let raised = stop.clone();
+    let watch = move |event: Event<'_>| {
+        if let Event::Received { bytes: more } = event
+            && came.fetch_add(more, Ordering::SeqCst) + more >= bytes
+        {
+            raised.store(true, Ordering::SeqCst);
+        }
     };
-    install(&order, Arc::new(|_: Event<'_>| {}), &AtomicBool::new(false))
+    install(order, Arc::new(watch), &stop)
+}
+
+/// All of the small checkpoint.
+pub(crate) fn whole_hub(missteps: Missteps) -> Hub {
+    Hub::serve_dir(&fixture("k3-micro"), missteps)
 }
 
 /// What lies in a folder, our own notes apart.

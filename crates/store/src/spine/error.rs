@@ -1,5 +1,6 @@
 //! Why a spine cannot be had.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use deltafin_checkpoint::pack::{MANIFEST, PackError};
@@ -35,8 +36,8 @@ pub enum SpineError {
          `deltafin convert` made", path.display()
     )]
     NotAPack { path: PathBuf },
-    #[error("{}: {error}; make the pack again with `deltafin convert`", path.join(MANIFEST).display())]
-    Manifest { path: PathBuf, error: Box<PackError> },
+    #[error("{}: {error}; {remedy}", path.join(MANIFEST).display())]
+    Manifest { path: PathBuf, error: Box<PackError>, remedy: Remedy },
     #[error(
         "{}: its manifest says recipe {found} where {wanted} is looked for; put it elsewhere and name \
          it with --spine, or, if that is not so, `deltafin convert --spine {wanted}` mends it",
@@ -44,27 +45,71 @@ pub enum SpineError {
     )]
     OtherRecipe { path: PathBuf, wanted: Recipe, found: Recipe },
     #[error(
-        "{}: made from another checkpoint ({found}, this one is {wanted}); `deltafin convert` makes it \
-         again where it is this one's, and else says so", path.display()
+        "{}: made from another checkpoint ({found}, this one is {wanted}); {}", path.display(),
+        source_words(remedy)
     )]
-    Source { path: PathBuf, wanted: Identity, found: Identity },
-    #[error(
-        "{}: no such file, though the pack's manifest names it; `deltafin convert` makes it again",
-        path.display()
-    )]
-    FileGone { path: PathBuf },
-    #[error(
-        "{}: {found} bytes, the manifest says {wanted}; `deltafin convert` makes it again",
-        path.display()
-    )]
-    Length { path: PathBuf, wanted: u64, found: u64 },
-    #[error(
-        "{}: damaged between offsets {offset} and {}; `deltafin convert` makes the file again",
-        path.display(), offset + len
-    )]
-    Damaged { path: PathBuf, offset: u64, len: u64 },
+    Source { path: PathBuf, wanted: Identity, found: Identity, remedy: Remedy },
+    #[error("{}: no such file, though the pack's manifest names it; {remedy}", path.display())]
+    FileGone { path: PathBuf, remedy: Remedy },
+    #[error("{}: {found} bytes, the manifest says {wanted}; {remedy}", path.display())]
+    Length { path: PathBuf, wanted: u64, found: u64, remedy: Remedy },
+    #[error("{}: damaged between offsets {offset} and {}; {remedy}", path.display(), offset + len)]
+    Damaged { path: PathBuf, offset: u64, len: u64, remedy: Remedy },
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// What makes a pack good that is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// It is made again, from what was released.
+    Convert,
+    /// It is made again, from what was released and comes again for that: nothing but the pack is here.
+    Repair {
+        /// The checkpoint's folder.
+        model: PathBuf,
+    },
+    /// Nothing that this program does: a later one made it.
+    Newer,
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remedy::Convert => f.write_str("`deltafin convert` makes it again"),
+            Remedy::Repair { model } => {
+                write!(f, "`deltafin verify --repair {}` makes it again", model.display())
+            }
+            Remedy::Newer => f.write_str("use the version of this program that made it"),
+        }
+    }
+}
+
+fn source_words(remedy: &Remedy) -> String {
+    match remedy {
+        Remedy::Repair { .. } => format!("remove it, then {remedy}"),
+        Remedy::Convert | Remedy::Newer => {
+            "`deltafin convert` makes it again where it is this one's, and else says so".to_owned()
+        }
+    }
+}
+
+impl SpineError {
+    /// The same of a pack that setup repairs, for a folder has nothing else of its spine: where there is one.
+    pub(super) fn mended_by_repair(mut self, model: Option<PathBuf>) -> SpineError {
+        use SpineError::{Damaged, FileGone, Length, Manifest, Source};
+        if let Manifest { remedy, .. }
+        | Source { remedy, .. }
+        | FileGone { remedy, .. }
+        | Length { remedy, .. }
+        | Damaged { remedy, .. } = &mut self
+            && let Some(model) = model
+            && *remedy == Remedy::Convert
+        {
+            *remedy = Remedy::Repair { model };
+        }
+        self
+    }
 }

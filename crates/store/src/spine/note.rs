@@ -50,12 +50,20 @@ impl SpineNote {
     /// # Errors
     /// Where the note is a later version's, or no note: what the shards lack is not known then.
     pub fn read(dir: &Path) -> Result<SpineNote, OpenError> {
+        Ok(SpineNote::read_if_any(dir)?.unwrap_or(SpineNote::RELEASED))
+    }
+
+    /// As [`SpineNote::read`]; nothing where there is none, so that nobody has said how the spine is to lie.
+    ///
+    /// # Errors
+    /// As [`SpineNote::read`].
+    pub fn read_if_any(dir: &Path) -> Result<Option<SpineNote>, OpenError> {
         let path = SpineNote::path(dir);
         let text = match fs::metadata(&path) {
             Ok(meta) if meta.len() <= BYTES_MAX => fs::read_to_string(&path),
             Ok(_) => Err(io::Error::other("it is too long")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(SpineNote::RELEASED);
+                return Ok(None);
             }
             Err(error) => Err(error),
         };
@@ -63,11 +71,19 @@ impl SpineNote {
             Ok(text) => text,
             Err(error) => return Err(OpenError::Io { path, reason: reason(&error) }),
         };
-        SpineNote::parse(&text).ok_or_else(|| OpenError::SpineNote {
-            path,
-            found: text.lines().next().unwrap_or_default().chars().take(60).collect(),
-            known: VERSION,
-        })
+        let found = || text.lines().next().unwrap_or_default().chars().take(60).collect();
+        match SpineNote::parse(&text) {
+            Some(note) => Ok(Some(note)),
+            None => Err(OpenError::SpineNote { path, found: found(), known: VERSION }),
+        }
+    }
+
+    /// Takes back that the released spine was chosen, for a pack was made since; what else a note says stays.
+    pub fn forget_released(dir: &Path) -> io::Result<()> {
+        match SpineNote::read_if_any(dir) {
+            Ok(Some(SpineNote::RELEASED)) => fs::remove_file(SpineNote::path(dir)),
+            _ => Ok(()),
+        }
     }
 
     /// Writes it in place of the one that is there, for good.
@@ -111,6 +127,7 @@ mod tests {
     fn a_note_is_read_as_it_was_written_and_a_later_one_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(SpineNote::read(dir.path()), Ok(SpineNote::RELEASED));
+        assert_eq!(SpineNote::read_if_any(dir.path()), Ok(None));
         fs::create_dir(dir.path().join(".deltafin")).unwrap();
         for recipe in Recipe::ALL {
             for is_freed in [false, true] {
@@ -118,6 +135,9 @@ mod tests {
                     let note = SpineNote { recipe, is_freed, identity };
                     note.write(dir.path()).unwrap();
                     assert_eq!(SpineNote::read(dir.path()), Ok(note));
+                    SpineNote::forget_released(dir.path()).unwrap();
+                    let left = SpineNote::read_if_any(dir.path()).unwrap();
+                    assert_eq!(left, Some(note).filter(|note| *note != SpineNote::RELEASED));
                 }
             }
         }

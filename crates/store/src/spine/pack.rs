@@ -7,7 +7,7 @@ use deltafin_checkpoint::pack::{CHUNK_BYTES, Digest, MANIFEST, Manifest, PackErr
 use deltafin_checkpoint::{ShardId, Span};
 use deltafin_spec::{Dtype, TensorId};
 
-use super::SpineError;
+use super::{Remedy, SpineError};
 use crate::folder::{DirFolder, Folder};
 use crate::{LocalShards, MemoryShards, ShardBytes, Store};
 
@@ -48,8 +48,7 @@ impl SpinePack {
         let Some(bytes) = DirFolder(dir).read(MANIFEST, MANIFEST_LIMIT)? else {
             return Ok(None);
         };
-        let refused = |error| SpineError::Manifest { path: dir.to_owned(), error: Box::new(error) };
-        let manifest = Manifest::parse(&bytes).map_err(refused)?;
+        let manifest = Manifest::parse(&bytes).map_err(|error| refused(dir, error))?;
         SpinePack::of(manifest, dir, others).map(Some)
     }
 
@@ -59,7 +58,7 @@ impl SpinePack {
         let names: Vec<String> = manifest.files.iter().map(|f| f.part.file_name()).collect();
         let gone = names.iter().map(|name| dir.join(name)).find(|p| !p.exists() && !p.is_symlink());
         if let Some(path) = gone {
-            return Err(SpineError::FileGone { path });
+            return Err(SpineError::FileGone { path, remedy: Remedy::Convert });
         }
         let open = LocalShards::open_bounded(dir, &names, open_files(names.len(), others))?;
         let pack = SpinePack { manifest, store: Arc::new(open), path: dir.to_owned() };
@@ -108,7 +107,7 @@ impl SpinePack {
     }
 
     pub(super) fn refused(&self, error: PackError) -> SpineError {
-        SpineError::Manifest { path: self.path.clone(), error: Box::new(error) }
+        refused(&self.path, error)
     }
 
     fn check_lengths(&self) -> Result<(), SpineError> {
@@ -116,7 +115,8 @@ impl SpinePack {
         match self.manifest.files.iter().zip(found).find(|(file, found)| file.bytes != *found) {
             Some((file, found)) => {
                 let path = self.path.join(file.part.file_name());
-                Err(SpineError::Length { path, wanted: file.bytes, found })
+                let (wanted, remedy) = (file.bytes, Remedy::Convert);
+                Err(SpineError::Length { path, wanted, found, remedy })
             }
             None => Ok(()),
         }
@@ -132,7 +132,7 @@ impl SpinePack {
                 let (offset, len) = (tensor.place.offset, tensor.place.len);
                 if self.digest(number, offset, len, &mut buf)? != digest {
                     let path = self.path.join(file.part.file_name());
-                    return Err(SpineError::Damaged { path, offset, len });
+                    return Err(SpineError::Damaged { path, offset, len, remedy: Remedy::Convert });
                 }
             }
         }
@@ -169,6 +169,14 @@ impl SpinePack {
         self.store.read_exact(span.expect("a parsed manifest's places do not overflow"), buf)?;
         Ok(Digest::of(buf))
     }
+}
+
+fn refused(dir: &Path, error: PackError) -> SpineError {
+    let remedy = match error {
+        PackError::Version { .. } => Remedy::Newer,
+        _ => Remedy::Convert,
+    };
+    SpineError::Manifest { path: dir.to_owned(), error: Box::new(error), remedy }
 }
 
 /// How many of a pack's files may stay open beside `others`.

@@ -38,13 +38,15 @@ pub(super) enum Code {
     BrokenModel,
     NoTokenizer,
     UnusablePack,
+    UnusedPack,
+    BadDrafter,
     WrongClock,
     UnreachableSource,
 }
 
 impl Code {
     /// All of them, with their names.
-    pub(super) const ALL: [(Code, &str); 19] = [
+    pub(super) const ALL: [(Code, &str); 21] = [
         (Code::SlowProcessor, "DF-CPU-01"),
         (Code::NoEncryption, "DF-CPU-02"),
         (Code::FewerCores, "DF-CPU-03"),
@@ -62,6 +64,8 @@ impl Code {
         (Code::BrokenModel, "DF-MODEL-04"),
         (Code::NoTokenizer, "DF-MODEL-05"),
         (Code::UnusablePack, "DF-SPINE-01"),
+        (Code::UnusedPack, "DF-SPINE-02"),
+        (Code::BadDrafter, "DF-DRAFTER-01"),
         (Code::WrongClock, "DF-CLOCK-01"),
         (Code::UnreachableSource, "DF-NET-01"),
     ];

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use deltafin_checkpoint::Recipe;
 use deltafin_fetch::{self as fetch, FetchError, Source, Standing};
-use deltafin_store::{Checkpoint, SpineChoice};
+use deltafin_store::{Checkpoint, SpineChoice, pack_dir};
 
 use super::finding::{Code, Finding, Level};
 use crate::args::{Given, Looked, Network};
+use crate::drafter;
 use crate::failure::{Failure, chain};
 use crate::gathered::Gathered;
 use crate::load;
@@ -88,6 +90,8 @@ impl Subject {
         findings.push(tokenizer(&checkpoint));
         let (checkpoint, recipe) = with_spine(checkpoint);
         findings.push(recipe);
+        findings.extend(unused(&dir, &checkpoint));
+        findings.extend(drafter_of(&dir));
         subject.checkpoint = Some(checkpoint);
         (subject, findings)
     }
@@ -163,6 +167,38 @@ fn tokenizer(checkpoint: &Checkpoint) -> Finding {
     };
     let fix = "put tiktoken.model and tokenizer_config.json of this model into its folder";
     Finding::trouble(Level::Warning, Code::NoTokenizer, "tokenizer", found, fix)
+}
+
+/// A pack that does not run, for setup was told otherwise after it was made.
+fn unused(dir: &Path, checkpoint: &Checkpoint) -> Option<Finding> {
+    let pack = pack_dir(dir, Recipe::Int8);
+    let is_unused = checkpoint.chosen() == Some(Recipe::Bf16) && pack.is_dir();
+    is_unused.then(|| {
+        let found = format!("{}: setup was told --spine bf16 since it was made", pack.display());
+        let fix = "'deltafin gc --yes' removes it, 'deltafin setup --spine int8' has it run again";
+        Finding::trouble(Level::Note, Code::UnusedPack, "spine", found, fix)
+    })
+}
+
+/// The drafter beside a model, if there is one.
+fn drafter_of(dir: &Path) -> Option<Finding> {
+    let beside = dir.join(drafter::FOLDER);
+    beside.symlink_metadata().ok()?;
+    let trouble = |found: String, fix: &str| {
+        Finding::trouble(Level::Warning, Code::BadDrafter, "drafter", found, fix)
+    };
+    if fetch::is_installed(&beside) && !fetch::is_finished(&beside) {
+        let fix = format!("deltafin setup --model '{}'", dir.display());
+        return Some(trouble(format!("{}: setup is not finished", beside.display()), &fix));
+    }
+    Some(match drafter::check(&beside) {
+        Ok(()) => Finding::ok("drafter", beside.display().to_string()),
+        Err(why) if fetch::is_installed(&beside) => {
+            let fix = "'deltafin verify --repair', or remove its folder and name another for 'deltafin setup --drafter'";
+            trouble(why, fix)
+        }
+        Err(why) => trouble(why, "remove it; 'deltafin setup --drafter SOURCE' brings one"),
+    })
 }
 
 /// The checkpoint as it would run.

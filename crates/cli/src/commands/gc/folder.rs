@@ -6,8 +6,10 @@ use std::path::Path;
 use deltafin_engine::Recipe;
 use deltafin_fetch::{FetchError, Leftovers, Use};
 use deltafin_setup::{ConvertError, PackLeftovers};
+use deltafin_store::SpineNote;
 
 use super::{Found, Kind};
+use crate::drafter;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -18,13 +20,32 @@ const PROBES: [&str; 3] = [".deltafin-plan-", ".deltafin-doctor-", ".deltafin-ho
 #[derive(Debug, Default)]
 pub(super) struct Look {
     pub(super) found: Vec<Found>,
-    _folder: Option<Leftovers>,
+    _folders: Vec<Leftovers>,
     _packs: Vec<PackLeftovers>,
 }
 
 /// Looks into a folder. What somebody is at work on is left alone, with a word.
 pub(super) fn look(dir: &Path) -> Result<Look, Failure> {
     let mut look = Look::default();
+    left_by_setup(dir, &mut look)?;
+    let beside = dir.join(drafter::FOLDER);
+    // What is used where it is, by a link, is somebody else's.
+    if beside.is_dir() && !beside.is_symlink() {
+        left_by_setup(&beside, &mut look)?;
+    }
+    let chosen = SpineNote::read_if_any(dir)?.map(|note| note.recipe);
+    for recipe in Recipe::ALL {
+        let pack = deltafin_store::pack_dir(dir, recipe);
+        if pack.is_dir() {
+            let is_unused = recipe == Recipe::Int8 && chosen == Some(Recipe::Bf16);
+            packs(&pack, is_unused && !pack.is_symlink(), &mut look)?;
+        }
+    }
+    look.found.extend(probes(dir));
+    Ok(look)
+}
+
+fn left_by_setup(dir: &Path, look: &mut Look) -> Result<(), Failure> {
     match Leftovers::of(dir) {
         Ok(left) => {
             look.found.extend(left.found().iter().map(|left| {
@@ -32,25 +53,24 @@ pub(super) fn look(dir: &Path) -> Result<Look, Failure> {
                     if left.usefulness == Use::GoesOn { Kind::Partial } else { Kind::Orphaned };
                 Found::left(kind, left)
             }));
-            look._folder = Some(left);
+            look._folders.push(left);
+            Ok(())
         }
         Err(busy @ (FetchError::Busy { .. } | FetchError::InUse { .. })) => {
             terminal::say(&format!("left alone: {busy}"));
+            Ok(())
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => Err(error.into()),
     }
-    for recipe in Recipe::ALL {
-        let pack = deltafin_store::pack_dir(dir, recipe);
-        if pack.is_dir() {
-            packs(&pack, &mut look)?;
-        }
-    }
-    look.found.extend(probes(dir));
-    Ok(look)
 }
 
-fn packs(pack: &Path, look: &mut Look) -> Result<(), Failure> {
+fn packs(pack: &Path, is_unused: bool, look: &mut Look) -> Result<(), Failure> {
     match PackLeftovers::of(pack) {
+        Ok(left) if is_unused && !left.goes_on() => {
+            look.found.push(Found::pack(pack.to_owned()));
+            look._packs.push(left);
+            Ok(())
+        }
         Ok(left) => {
             let kind = if left.goes_on() { Kind::Partial } else { Kind::Orphaned };
             look.found.extend(left.paths().iter().map(|path| Found::new(kind, path.clone())));

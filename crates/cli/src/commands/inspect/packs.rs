@@ -1,7 +1,7 @@
 //! The packs beside a checkpoint: which there are, and whether they can be used with it.
 
 use deltafin_checkpoint::Recipe;
-use deltafin_store::{Checkpoint, SpineError, SpinePack, pack_dir};
+use deltafin_store::{Checkpoint, SpineChoice, SpineError, SpinePack, pack_dir};
 use serde::Serialize;
 
 use crate::failure::chain;
@@ -30,18 +30,24 @@ pub(super) fn packs(checkpoint: &Checkpoint) -> Vec<Pack> {
 
 fn look(checkpoint: &Checkpoint, recipe: Recipe) -> Option<Pack> {
     let dir = pack_dir(checkpoint.folder()?, recipe);
+    let is_needed = checkpoint.freed() == Some(recipe);
     // A link that leads nowhere is there, too.
-    dir.symlink_metadata().ok()?;
+    dir.symlink_metadata().ok().or_else(|| is_needed.then(|| dir.parent()?.metadata().ok())?)?;
     let opened = SpinePack::open(&dir, checkpoint.store.shards().len());
     let manifest = opened.as_ref().ok().map(SpinePack::manifest);
     let (bytes, files) = (manifest.map(|m| m.bytes()), manifest.map(|m| m.files.len()));
+    // What has nothing else of its spine lacks a pack that is not there, or not finished.
+    let lack = || checkpoint.clone().with_spine(&SpineChoice::Recipe(recipe)).err();
     let fits = opened.and_then(|pack| match pack.manifest().recipe {
         found if found == recipe => checkpoint.clone().with_pack(pack),
         found => Err(SpineError::OtherRecipe { path: dir.clone(), wanted: recipe, found }),
     });
     let usable = fits.is_ok();
     // What a stopped conversion left is in nobody's way.
-    let problem = fits.err().filter(|error| !matches!(error, SpineError::NotAPack { .. }));
+    let problem = match fits.err() {
+        Some(_) if is_needed => lack(),
+        problem => problem.filter(|error| !matches!(error, SpineError::NotAPack { .. })),
+    };
     Some(Pack {
         recipe: recipe.name(),
         path: dir.display().to_string(),

@@ -14,13 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use deltafin_fetch::{
-    self as fetch, FetchError, Order, Outlook, Prospect, Source, Spine, Wanted, Watch,
+    self as fetch, Event, FetchError, Order, Outlook, Patience, Prospect, Source, Spine, Wanted,
+    Watch,
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::progress::Progress;
+use super::told;
 use crate::args::{DrafterChoice, Setup};
+use crate::drafter::{FILES, FOLDER, check, judge};
 use crate::failure::Failure;
 use crate::stats::bytes;
 use crate::terminal::{self, one_line};
@@ -29,13 +31,6 @@ use crate::terminal::{self, one_line};
 const PUBLISHED: &str = "hf:Inferact/Kimi-K3-DSpark@cf6b8244620e7ea4b0651d214f28e89eac75bed6";
 /// The repository of the released model.
 const RELEASED: &str = "moonshotai/Kimi-K3";
-/// Where it is beside a model, here and at a source.
-const FOLDER: &str = "drafter";
-/// What its configuration has to name.
-const ARCHITECTURE: &str = "K3DSparkModel";
-/// The published configuration has 1.2 KB.
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
-const FILES: [&str; 2] = ["config.json", "model.safetensors"];
 
 /// A drafter to get.
 #[derive(Debug)]
@@ -76,25 +71,59 @@ impl Drafter {
         Order { source: &self.source, dir: &self.dir, wanted, spine, ..model.clone() }
     }
 
+    /// What will come, before anything of the model does. One that was asked for and is none, or is not to be had, is
+    /// refused. For any other nobody waits long, or says anything yet.
+    pub(super) fn ahead(
+        &self,
+        model: &Order<'_>,
+        watch: Arc<dyn Watch>,
+        stop: &AtomicBool,
+    ) -> Result<Option<Outlook>, Failure> {
+        if self.is_named {
+            return self.outlook(model, watch, stop);
+        }
+        let order = Order { patience: Patience::short(), ..model.clone() };
+        match self.look(&order, Arc::new(|_: Event<'_>| {}), stop) {
+            Err(Lack::Interrupted) => Err(told(FetchError::Interrupted)),
+            found => Ok(found.unwrap_or_default()),
+        }
+    }
+
     /// What would come. Nothing where it is here, or is not to be had, which is said.
     pub(super) fn outlook(
         &self,
         model: &Order<'_>,
         watch: Arc<dyn Watch>,
         stop: &AtomicBool,
-    ) -> Result<Option<Outlook>, FetchError> {
-        if self.local().is_some() {
-            return Ok(None);
-        }
-        match fetch::list(&self.order(model), watch, stop) {
-            Ok(outlook) => Ok(Some(outlook)),
-            Err(error @ FetchError::Source { .. }) if !self.is_named => {
-                let why = one_line(&error.to_string()).into_owned();
+    ) -> Result<Option<Outlook>, Failure> {
+        match self.look(model, watch, stop) {
+            Ok(outlook) => Ok(outlook),
+            Err(Lack::Interrupted) => Err(told(FetchError::Interrupted)),
+            Err(Lack::Because(why)) if self.is_named => Err(no(&why)),
+            Err(Lack::Because(why)) => {
+                let why = one_line(&why);
                 terminal::say(&format!("no drafter: {why}; --drafter SOURCE names another"));
                 Ok(None)
             }
-            Err(error) => Err(error),
         }
+    }
+
+    /// What would come of a drafter that is one; nothing where it is here.
+    fn look(
+        &self,
+        model: &Order<'_>,
+        watch: Arc<dyn Watch>,
+        stop: &AtomicBool,
+    ) -> Result<Option<Outlook>, Lack> {
+        if let Some(dir) = self.local() {
+            return check(&dir).map(|()| None).map_err(Lack::Because);
+        }
+        let order = self.order(model);
+        let outlook = fetch::list(&order, watch.clone(), stop)?;
+        let [config, weights] = fetch::glance(&order, FILES, watch, stop)?;
+        let judged = judge(config.as_ref(), weights.as_ref());
+        judged.map_err(|why| Lack::Because(format!("{}: {why}", self.source)))?;
+        Ok(Some(outlook))
     }
 
     /// A folder of this machine that it is in.
@@ -105,23 +134,41 @@ impl Drafter {
         }
     }
 
-    /// Brings it here, or makes a link to it.
+    /// Brings it here, or makes a link to it. `is_known` says that it was looked at, and is to come.
     pub(super) fn install(
         &self,
         model: &Order<'_>,
+        is_known: bool,
         watch: Arc<dyn Watch>,
         stop: &AtomicBool,
-    ) -> Result<Result<(), Failure>, FetchError> {
-        if let Some(dir) = self.local() {
-            return Ok(check(&dir).and_then(|()| link(&dir, &self.dir)));
+    ) -> Result<(), Failure> {
+        let is_coming = is_known || self.outlook(model, watch.clone(), stop)?.is_some();
+        match self.local() {
+            Some(dir) => check(&dir).map_err(|why| no(&why)).and_then(|()| link(&dir, &self.dir)),
+            None if is_coming => {
+                fetch::install(&self.order(model), watch, stop).map(drop).map_err(told)
+            }
+            None => Ok(()),
         }
-        fetch::install(&self.order(model), watch, stop)?;
-        Ok(check(&self.dir))
     }
+}
 
-    /// Whether it is on this machine, and nothing has to be fetched.
-    pub(super) fn is_local(&self) -> bool {
-        self.local().is_some()
+fn no(why: &str) -> Failure {
+    Failure::new(format!("no drafter: {why}"))
+}
+
+/// Why there is no drafter.
+enum Lack {
+    Interrupted,
+    Because(String),
+}
+
+impl From<FetchError> for Lack {
+    fn from(error: FetchError) -> Lack {
+        match error {
+            FetchError::Interrupted => Lack::Interrupted,
+            error => Lack::Because(error.to_string()),
+        }
     }
 }
 
@@ -129,7 +176,7 @@ impl Drafter {
 pub(super) fn words(outlook: &Outlook) -> String {
     let total: u64 = outlook.files.iter().map(|prospect| prospect.file.bytes).sum();
     let (total, missing, source) =
-        (bytes(total), bytes(super::missing(outlook)), one_line(&outlook.source));
+        (bytes(total), bytes(super::report::missing(outlook)), one_line(&outlook.source));
     format!("drafter from {source}, {total}; {missing} to fetch (--no-drafter leaves it out)")
 }
 
@@ -138,37 +185,30 @@ pub(super) fn json(outlook: Option<&Outlook>) -> Value {
     outlook.map_or(Value::Null, |outlook| {
         let file = |p: &Prospect| json!({"name": p.file.name, "bytes": p.file.bytes, "missing": p.missing});
         let files: Vec<_> = outlook.files.iter().map(file).collect();
-        json!({"source": outlook.source, "missing": super::missing(outlook), "files": files})
+        json!({"source": outlook.source, "missing": super::report::missing(outlook), "files": files})
     })
 }
 
 /// The drafter of a checkpoint that setup did not fetch: one that lies in it is used where it is, one that
-/// was asked for is fetched or linked to.
+/// was asked for is fetched or linked to. A dry run looks at it alone.
 pub(super) fn beside(asked: &Setup, model: &Path, stop: &AtomicBool) -> Result<(), Failure> {
+    let dir = model.join(FOLDER);
     let DrafterChoice::Named(source) = &asked.drafter else {
-        let dir = model.join(FOLDER);
-        if asked.drafter == DrafterChoice::Usual && dir.exists() {
-            check(&dir)?;
+        if asked.drafter == DrafterChoice::Usual && dir.exists() && !asked.is_dry_run {
+            check(&dir).map_err(|why| no(&why))?;
             terminal::say(&format!("drafter: {}, used where it is", dir.display()));
         }
         return Ok(());
     };
-    let dir = model.join(FOLDER);
     let drafter = Drafter { source: source.clone(), is_named: true, dir };
-    let order = Order {
-        source,
-        dir: model,
-        endpoint: asked.endpoint.as_deref(),
-        jobs: asked.jobs,
-        bytes_per_second: asked.bytes_per_second,
-        wanted: Wanted::All,
-        spine: Spine::AsBegun,
-        patience: super::patience(asked),
-    };
+    let order = Order { wanted: Wanted::All, ..super::order(asked, source, model) };
     let progress = Arc::new(Progress::new(asked.json));
-    let got = drafter.install(&order, progress.clone(), stop);
+    let got = match asked.is_dry_run {
+        true => drafter.outlook(&order, progress.clone(), stop).map(drop),
+        false => drafter.install(&order, false, progress.clone(), stop),
+    };
     progress.end();
-    got.map_err(super::told)?
+    got
 }
 
 /// The drafter of a source, as far as one is known.
@@ -182,32 +222,6 @@ fn usual(source: &Source) -> Option<Source> {
         }
         // Their notation is that of a folder with a slash at its end.
         Source::Web(url) | Source::Bucket(url) => format!("{url}{FOLDER}/").parse().ok(),
-    }
-}
-
-/// Refuses a folder that has no drafter of the kind this program knows.
-fn check(dir: &Path) -> Result<(), Failure> {
-    #[derive(Deserialize)]
-    struct Config {
-        architectures: Vec<String>,
-    }
-    let no = |why: String| Failure::new(format!("{}: no drafter: {why}", dir.display()));
-    if let Some(gone) = FILES.iter().find(|name| !dir.join(name).is_file()) {
-        return Err(no(format!("there is no {gone}")));
-    }
-    let config = dir.join(FILES[0]);
-    if fs::metadata(&config).is_ok_and(|meta| meta.len() > CONFIG_BYTES_MAX) {
-        return Err(no("its configuration is too long".to_owned()));
-    }
-    let bytes = fs::read(&config).map_err(|error| no(format!("config.json: {error}")))?;
-    let Config { architectures } =
-        serde_json::from_slice(&bytes).map_err(|error| no(format!("config.json: {error}")))?;
-    match architectures.iter().any(|name| name == ARCHITECTURE) {
-        true => Ok(()),
-        false => {
-            let found = one_line(&architectures.join(", ")).into_owned();
-            Err(no(format!("its architecture is {found}, known is {ARCHITECTURE}")))
-        }
     }
 }
 

@@ -70,7 +70,14 @@ pub(super) fn json(forecast: Option<Forecast>) -> Value {
 /// Says which spine will run, where that is not the released one.
 pub(super) fn say(checkpoint: &Checkpoint) {
     let Ok(packed) = checkpoint.clone().with_spine(&SpineChoice::Auto) else { return };
+    let pack = checkpoint.folder().map(|folder| pack_dir(folder, Recipe::Int8));
     if packed.pack().is_none() {
+        if let Some(pack) = pack.filter(|pack| pack.is_dir() && checkpoint.chosen().is_some()) {
+            let pack = pack.display();
+            terminal::say(&format!(
+                "spine: bf16; {pack} is not used any more, 'deltafin gc' frees it"
+            ));
+        }
         return;
     }
     let recipe = packed.recipe();
