@@ -137,6 +137,11 @@ impl Line {
         }
     }
 
+    /// Whether nothing was taken for so long of an answer that is there as a whole.
+    pub(crate) fn is_untaken(&self, lag: Duration) -> bool {
+        matches!(*self.turn.borrow(), Turn::Unheard(since, Some(_)) if since.elapsed() >= lag)
+    }
+
     /// All of the answer was given to who writes it.
     pub(crate) fn said(&self) {
         self.is_said.store(true, Ordering::Relaxed);

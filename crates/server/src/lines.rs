@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::line::{Line, Stand};
 
@@ -83,6 +84,16 @@ impl Lines {
         self.displace(&mut self.lock().placed)
     }
 
+    /// Ends those over which nobody has taken anything for so long of an answer that is there as a whole.
+    pub(crate) fn end_untaken(&self, lag: Duration) {
+        let mut open = self.lock();
+        let Open { placed, guests } = &mut *open;
+        for lines in [placed, guests] {
+            let untaken = lines.extract_if(.., |line| line.is_untaken(lag));
+            untaken.for_each(|line| self.end(&line));
+        }
+    }
+
     fn displace(&self, placed: &mut Vec<Arc<Line>>) -> bool {
         let standing = placed.iter().enumerate().filter_map(|(at, line)| Some((line.rank()?, at)));
         let Some((_, at)) = standing.min() else { return false };
@@ -127,7 +138,6 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::time::Duration;
 
     use tokio::net::{TcpListener, TcpStream};
     use tokio::time::timeout;
@@ -194,5 +204,23 @@ mod tests {
             line.is_heard(true);
         }
         assert_eq!((over(line).await, over(lasting).await), (true, false));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_takes_ends_its_line_where_room_is_wanted() {
+        let lines = Arc::new(Lines::new(3));
+        let [untaken, taken, lasting] = [line().await, line().await, line().await];
+        let _places = [&untaken, &taken, &lasting].map(|line| lines.enter(line));
+        let hour = Duration::from_secs(3600);
+        for (line, limit) in [(&untaken, Some(hour)), (&taken, Some(hour)), (&lasting, None)] {
+            line.asked(false);
+            line.answered(limit);
+            line.is_heard(false);
+        }
+        taken.is_heard(true);
+        lines.end_untaken(hour);
+        assert!(!is_over(&untaken));
+        lines.end_untaken(Duration::ZERO);
+        assert_eq!([&untaken, &taken, &lasting].map(|line| is_over(line)), [true, false, false]);
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::backend::Facts;
 use crate::http::ApiError;
@@ -51,6 +51,8 @@ pub(crate) struct Room {
     bodies: Arc<Bodies>,
     reading: Arc<Semaphore>,
     reading_bytes: u64,
+    /// For how long a client may take nothing of an answer while others want its room.
+    lag: Duration,
 }
 
 impl Room {
@@ -58,8 +60,9 @@ impl Room {
     pub(crate) fn new(facts: &Facts, settings: &Settings) -> Room {
         let body_max = settings.largest_body(facts);
         let reading_bytes = body_max as u64 * READ_BYTES;
-        let bodies = Bodies::new(body_max as u64 * BODIES, settings.body_lag_limit);
-        Room { body_max, bodies, reading: semaphore(reading_bytes), reading_bytes }
+        let lag = settings.body_lag_limit;
+        let bodies = Bodies::new(body_max as u64 * BODIES, lag);
+        Room { body_max, bodies, reading: semaphore(reading_bytes), reading_bytes, lag }
     }
 
     /// For a body of which nothing has come.
@@ -69,17 +72,30 @@ impl Room {
 
     /// Waits, in order, for the room in which a text of so many bytes becomes an answer: the text, of which each
     /// byte may be no character, and twice as it is written in JSON, where six bytes may stand for one.
-    pub(crate) async fn answering(&self, bytes: usize) -> Result<Lease, ApiError> {
-        self.reading((bytes as u64).saturating_mul(READ_BYTES)).await
+    pub(crate) async fn answering(&self, bytes: usize, lines: &Lines) -> Result<Lease, ApiError> {
+        self.reading((bytes as u64).saturating_mul(READ_BYTES), lines).await
     }
 
-    /// Waits, in order, for the room in which a body of this weight is read.
-    pub(crate) async fn reading(&self, weight: u64) -> Result<Lease, ApiError> {
+    /// Waits, in order, for the room in which a body of this weight is read. Meanwhile lines end over which nobody
+    /// takes the answer that has it.
+    pub(crate) async fn reading(&self, weight: u64, lines: &Lines) -> Result<Lease, ApiError> {
         if weight > self.reading_bytes {
             return Err(ApiError::too_dense());
         }
         let units = u32::try_from(weight.div_ceil(UNIT)).map_err(|_| ApiError::too_dense())?;
-        match timeout(PATIENCE, self.reading.clone().acquire_many_owned(units)).await {
+        let turn = timeout(PATIENCE, self.reading.clone().acquire_many_owned(units));
+        let untaken = async {
+            loop {
+                lines.end_untaken(self.lag);
+                sleep(self.lag).await;
+            }
+        };
+        let turn = tokio::select! {
+            biased;
+            turn = turn => turn,
+            () = untaken => return Err(ApiError::no_room()),
+        };
+        match turn {
             Ok(Ok(permit)) => Ok(Lease(permit)),
             Ok(Err(_)) | Err(_) => Err(ApiError::no_room()),
         }
@@ -176,10 +192,10 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_to_be_read_has_its_turn() {
-        let room = room();
-        assert_eq!(room.reading(u64::MAX).await.unwrap_err(), ApiError::too_dense());
-        let whole = room.reading(READ_BYTES << 20).await.unwrap();
-        let waits = room.reading(1);
+        let (room, lines) = (room(), Lines::new(1));
+        assert_eq!(room.reading(u64::MAX, &lines).await.unwrap_err(), ApiError::too_dense());
+        let whole = room.reading(READ_BYTES << 20, &lines).await.unwrap();
+        let waits = room.reading(1, &lines);
         tokio::pin!(waits);
         assert!(timeout(Duration::from_millis(1), &mut waits).await.is_err());
         drop(whole);
@@ -190,7 +206,8 @@ mod tests {
     async fn an_answer_keeps_the_room_it_takes_until_it_is_gone() {
         let room = room();
         let all = room.reading.available_permits();
-        let answer = room.reading(READ_BYTES << 20).await.unwrap().around("x".repeat(9 << 10));
+        let lease = room.reading(READ_BYTES << 20, &Lines::new(1)).await.unwrap();
+        let answer = lease.around("x".repeat(9 << 10));
         assert_eq!(room.reading.available_permits(), all - 9);
         let part = answer.slice(..1);
         drop(answer);

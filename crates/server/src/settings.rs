@@ -68,7 +68,8 @@ pub struct Settings {
     pub head_limit: Duration,
     /// How long a pause within a request's body may be.
     pub body_pause_limit: Duration,
-    /// How far a request's body may fall behind while others want the memory it takes.
+    /// How far a request's body may fall behind, or nothing be taken of an answer, while others want the memory
+    /// it takes.
     pub body_lag_limit: Duration,
     /// How long the running generation may go on after the server was asked to end.
     pub shutdown_grace: Duration,

@@ -45,7 +45,7 @@ impl Payload {
         work: impl FnOnce(&App, &Model, &Fields<'_>) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<(T, Lease), ApiError> {
         let Payload { bytes, room, weight } = self;
-        let lease = app.model()?.room.reading(weight.bytes()).await?;
+        let lease = app.model()?.room.reading(weight.bytes(), &app.lines).await?;
         off_thread(move || {
             let read = parse(&bytes)
                 .and_then(|value| work(&app, app.model()?, &Fields::of_request(&value)?));

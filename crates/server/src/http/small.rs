@@ -115,7 +115,7 @@ pub(super) async fn detokenize(
     drop(lease);
     let model = app.model()?;
     let length = ids.iter().map(|id| model.tokenizer.token_bytes(*id).map_or(0, <[u8]>::len));
-    let lease = model.room.answering(length.sum()).await?;
+    let lease = model.room.answering(length.sum(), &app.lines).await?;
     // Whoever leaves meanwhile, the room is taken until this is done.
     let answered = off_thread(move || {
         let text = app.model()?.tokenizer.text(&ids);
