@@ -11,6 +11,7 @@
 mod arriving;
 mod forecast;
 pub(crate) mod hole;
+mod list;
 mod look;
 mod packer;
 pub(crate) mod parts;

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deltafin_checkpoint::pack::PackPart;
-use deltafin_checkpoint::{Identity, IdentityHasher, Span};
+use deltafin_checkpoint::{Identity, IdentityHasher, Recipe, Span};
 use deltafin_setup::Packing;
 use deltafin_store::{Checkpoint, OpenError, SpineNote, SpinePack, Store, pack_dir};
 
 use super::arriving::Arriving;
-use super::hole;
 use super::parts::Parts;
+use super::{hole, list};
 use crate::cut::{Owner, Piece};
 use crate::folder::Folder;
 use crate::listing::{Listing, RemoteFile};
@@ -29,6 +29,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Packer {
     folder: Arc<Folder>,
+    recipe: Recipe,
     frees: bool,
     shards: Vec<RemoteFile>,
     parts: Parts,
@@ -68,12 +69,13 @@ impl Packer {
             false => same.identity_with(&SpinePack::open(&out, 0).ok()?).ok(),
         };
         let is_ours = |found: Identity| note.identity == Some(found) || told() == Some(found);
+        list::restore(&dir, recipe, &out).map_err(|error| FetchError::disk(&out, error))?;
         let packing = Packing::open(checkpoint, recipe, &out, provisional, is_ours)?;
         let made = parts.all().iter().map(|packed| packed.part).filter(|part| packing.has(*part));
         let made = Mutex::new(made.collect());
         let work = Mutex::new(Work { packing, settled: BTreeSet::new() });
         let stopped = AtomicBool::new(false);
-        Ok(Packer { folder, frees, shards, parts, work, made, stopped })
+        Ok(Packer { folder, recipe, frees, shards, parts, work, made, stopped })
     }
 
     fn work(&self) -> MutexGuard<'_, Work> {
@@ -267,7 +269,9 @@ impl Packer {
     /// Makes it a pack.
     pub(crate) fn finish(&self) -> Result<(), FetchError> {
         self.work().packing.finish()?;
-        Ok(())
+        let (dir, recipe) = (self.folder.dir(), self.recipe);
+        let kept = list::keep(dir, recipe, &pack_dir(dir, recipe));
+        kept.map_err(|error| FetchError::disk(dir, error))
     }
 }
 

@@ -82,7 +82,10 @@ impl Drafter {
         if self.is_named {
             return self.outlook(model, watch, stop);
         }
-        let order = Order { patience: Patience::short(), ..model.clone() };
+        let short = Patience::short();
+        let is_shorter = model.patience.give_up < short.give_up;
+        let patience = if is_shorter { model.patience } else { short };
+        let order = Order { patience, ..model.clone() };
         match self.look(&order, Arc::new(|_: Event<'_>| {}), stop) {
             Err(Lack::Interrupted) => Err(told(FetchError::Interrupted)),
             found => Ok(found.unwrap_or_default()),
