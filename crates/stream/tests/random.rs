@@ -267,7 +267,7 @@ fn a_wait_that_nobody_would_end_is_an_error() {
     let mut within = None;
     stream.begin(Phase::Decode, 1, false);
     let taken = stream.take(layer, &[one], &mut |_, _| {
-        within = Some(stream.take(layer, &[other], &mut |_, _| ()));
+        within.get_or_insert_with(|| stream.take(layer, &[other], &mut |_, _| ()));
     });
     let error = within.unwrap().unwrap_err();
     assert!(matches!(error, StreamError::Stuck { layer: at, slots: 1 } if at == layer), "{error}");
