@@ -172,3 +172,22 @@ fn the_smallest_budget_is_sharp() {
     assert_eq!(named(&refusal), mib);
     run(&format!("{mib}M")).ok();
 }
+
+/// A context that holds more tokens than a message may have bytes: a longer one would be no remedy.
+#[test]
+fn a_message_that_is_too_long_to_be_rendered_is_told_its_own_bound() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("text");
+    std::fs::write(&path, "word ".repeat(1 << 18)).expect("written");
+    let from = format!("exec < {}; exec", path.display());
+    let on = ["--model", "demo", "--context", "256K"];
+    for (words, instead) in [
+        (&["run", "--chat", "--prompt", "-"][..], "leave --chat out"),
+        (&["chat"], "in several messages"),
+    ] {
+        let run = piped(&from, "-v unlimited", &[words, &on].concat());
+        assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
+        let line = run.err.lines().last().unwrap_or_default();
+        assert!(line.contains("longer than 1.00 MiB") && line.ends_with(instead), "{line}");
+    }
+}
