@@ -12,6 +12,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use crate::folder::{Folder, Kind};
 use crate::install::{Installed, Missing, Order};
 use crate::lanes::{Lanes, Pace};
+use crate::layered::{self, base_path};
 use crate::listing::{Listing, RemoteFile};
 use crate::packed::Packer;
 use crate::piece::Traffic;
@@ -31,6 +32,8 @@ pub(crate) struct Bring<'o> {
     pub(crate) goal: Goal,
     /// How the spine is to lie.
     pub(crate) note: SpineNote,
+    /// Whether shards are to lie layer by layer.
+    pub(crate) is_layered: bool,
     pub(crate) watch: Arc<dyn Watch>,
     pub(crate) remote: Remote,
     pub(crate) folder: Arc<Folder>,
@@ -87,7 +90,8 @@ impl Bring<'_> {
             given_up: AtomicBool::new(false),
         };
         let (folder, goal) = (self.folder.clone(), self.goal.clone());
-        Arc::new(Work { traffic, folder, jobs, goal, packer })
+        let is_layered = self.is_layered;
+        Arc::new(Work { traffic, folder, jobs, goal, is_layered, packer })
     }
 
     /// Brings what says which bytes are wanted: headers of shards, and for a pack what says what they are.
@@ -147,6 +151,7 @@ impl Bring<'_> {
         if kind == Kind::Stream {
             settle(&self.folder, listing).map_err(disk)?;
         }
+        layered::sweep(self.folder.dir(), listing).map_err(disk)?;
         self.folder.finish(kind).map_err(disk)
     }
 }
@@ -196,14 +201,18 @@ async fn files_of(work: &Arc<Work>, files: &[RemoteFile]) -> Result<Vec<Missing>
 /// Sees to it that what is here is on the drive, before that is noted: nobody reads it all again to know.
 fn settle(folder: &Folder, listing: &Listing) -> io::Result<()> {
     for file in &listing.files {
-        let part = folder.part(&file.name);
+        let (part, base) = (folder.part(&file.name), base_path(folder.dir(), &file.name));
         if part.exists() {
             let open = OpenOptions::new().write(true).open(&part)?;
             // With its length the file is the released one, with holes.
             open.set_len(file.bytes)?;
             open.sync_all()?;
-            File::open(folder.map(&file.name))?.sync_all()?;
+        } else if base.exists() {
+            OpenOptions::new().write(true).open(&base)?.sync_all()?;
+        } else {
+            continue;
         }
+        File::open(folder.map(&file.name))?.sync_all()?;
     }
     Ok(())
 }

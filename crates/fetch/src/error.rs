@@ -61,10 +61,15 @@ pub enum FetchError {
     )]
     NoHoles { path: PathBuf, reason: io::Error },
     #[error(
-        "{}: the file system of this drive leaves no holes in files (exFAT and FAT do not, nor do some shares), so that a part of the model would take the room of all of it; give a folder on another drive with --model, or fetch all of it with --full",
+        "{}: the file system of this drive leaves no holes in files (exFAT and FAT do not, nor do some shares), so that some layers of the model would take the room of all of it; fetch all but the experts with --stream, or all of it with --full, or give a folder on another drive with --model",
         path.display()
     )]
     NoParts { path: PathBuf },
+    #[error(
+        "{}: all of the model was begun here, in files as long as the finished ones; go on with --full, or give another folder with --model",
+        path.display()
+    )]
+    Begun { path: PathBuf },
     #[error(
         "{}: experts that come are written here, and that is not allowed ({reason}); let this user write to the folder and what is in it, or make it whole with 'deltafin setup --full' as a user who may",
         path.display()

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 
 use crate::bring::Bring;
 use crate::folder::{self, Folder, Kind};
+use crate::layered::{self, Begun, Layout};
 use crate::listing::Listing;
 use crate::map::Map;
 use crate::packed::{Forecast, Forecaster, Spine, hole};
@@ -43,6 +44,8 @@ pub struct Order<'o> {
     pub wanted: Wanted,
     /// How what every token uses is to lie.
     pub spine: Spine,
+    /// How a part of it is to lie, where experts are to come when they are needed.
+    pub layout: Layout,
     /// How long the source is asked that gives nothing.
     pub patience: Patience,
     /// Bytes that other things will take on the drive, where what fits is what comes.
@@ -60,6 +63,7 @@ impl<'o> Order<'o> {
             bytes_per_second: None,
             wanted: Wanted::Fitting,
             spine: Spine::AsBegun,
+            layout: Layout::Auto,
             patience: Patience::default(),
             beside: 0,
         }
@@ -145,14 +149,15 @@ pub fn install(
             watch.event(Event::Kept { bytes: record.listing.bytes() });
             return Ok(done);
         }
-        check_parts(order.dir, &wanted)?;
+        let is_layered = is_layered(order, &record.listing, &wanted)?;
+        let note = kept(note, is_layered, &*watch);
         if state != Some((kind, false)) {
             folder.begin(&record, kind).map_err(disk)?;
         }
         folder.lay(note).map_err(disk)?;
         let goal = Goal { wanted, frees: note.is_freed };
         let folder = Arc::new(folder);
-        let bring = Bring { order, goal, note, watch: watch.clone(), remote, folder };
+        let bring = Bring { order, goal, note, is_layered, watch: watch.clone(), remote, folder };
         bring.all(record.listing).await
     })
 }
@@ -177,7 +182,7 @@ pub fn list(
         let forecaster = forecaster(order, &listing, &remote, manner, note).await?;
         let most = forecaster.as_ref().map(|of| of.forecast(&Wanted::All, frees).most);
         let wanted = choose(order, &listing, state, &*watch, most).map_err(disk)?;
-        check_parts(order.dir, &wanted)?;
+        let frees = frees && !is_layered(order, &listing, &wanted)?;
         let packed = forecaster.map(|forecaster| forecaster.forecast(&wanted, frees));
         let goal = Goal { wanted: wanted.clone(), frees };
         let ask = |file| prospect::ask(&remote, order.source, manner, order.dir, file, &goal);
@@ -259,13 +264,31 @@ fn choose(
     })
 }
 
-/// Refuses a part of a model where what is not here would take room, too.
-fn check_parts(dir: &Path, wanted: &Wanted) -> Result<(), FetchError> {
-    let is_part = matches!(wanted, Wanted::Spine | Wanted::Layers(_));
-    match is_part && !hole::is_unwritten_free(dir) {
-        true => Err(FetchError::NoParts { path: dir.to_owned() }),
-        false => Ok(()),
+/// Whether what is wanted lies layer by layer. Refuses a part of a model that would take the room of all of it.
+fn is_layered(order: &Order<'_>, listing: &Listing, wanted: &Wanted) -> Result<bool, FetchError> {
+    let path = || order.dir.to_owned();
+    let has_holes = || hole::is_unwritten_free(order.dir);
+    match wanted {
+        Wanted::Spine => {}
+        Wanted::Layers(_) if !has_holes() => return Err(FetchError::NoParts { path: path() }),
+        Wanted::Layers(_) | Wanted::All | Wanted::Fitting => return Ok(false),
     }
+    let begun = layered::begun(order.dir, listing);
+    match begun.map_err(|error| FetchError::disk(order.dir, error))? {
+        Begun::Layered => Ok(true),
+        Begun::Released if has_holes() => Ok(false),
+        Begun::Released | Begun::Both => Err(FetchError::Begun { path: path() }),
+        Begun::Nothing => Ok(order.layout == Layout::Layers || !has_holes()),
+    }
+}
+
+/// How the spine is to lie: nothing is given back to the drive where shards are no files with holes.
+fn kept(note: SpineNote, is_layered: bool, watch: &dyn Watch) -> SpineNote {
+    if note.is_freed && is_layered {
+        watch.event(Event::Keeps);
+        return SpineNote { is_freed: false, ..note };
+    }
+    note
 }
 
 /// What there is if nothing is left to be done.
@@ -321,7 +344,10 @@ fn is_complete(folder: &Folder, listing: &Listing, is_whole: bool) -> bool {
         let has_length = |path| std::fs::metadata(path).is_ok_and(|meta| meta.len() == file.bytes);
         known.is_some_and(|known| match known.proven {
             true => has_length(folder.file(&file.name)),
-            false => !is_whole && has_length(folder.part(&file.name)),
+            false => {
+                let has_part = || has_length(folder.part(&file.name));
+                !is_whole && (has_part() || layered::has_base(folder.dir(), file, &known))
+            }
         })
     })
 }

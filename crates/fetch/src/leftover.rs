@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::folder::{self, Kind, taken_bytes};
 use crate::listing::RemoteFile;
 use crate::record::Record;
-use crate::{FetchError, stray};
+use crate::{FetchError, layered, stray};
 
 /// Of what use a leftover still is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,13 +92,32 @@ fn parts(dir: &Path, record: Option<&Record>) -> io::Result<Vec<Leftover>> {
         path.symlink_metadata().is_ok_and(|meta| meta.is_file())
     };
     let there = parts.filter(is_there);
-    let whole = |usefulness| move |(_, path)| Ok(leftover(path, usefulness));
+    let all = |usefulness| -> io::Result<Vec<Leftover>> {
+        let parts = there.clone().map(|(_, path)| path).chain(by_layer(dir, record)?);
+        Ok(parts.map(|path| leftover(path, usefulness)).collect())
+    };
     match folder::state(dir) {
-        Some((_, false)) => there.map(whole(Use::GoesOn)).collect(),
-        Some((Kind::Full, true)) => there.map(whole(Use::None)).collect(),
+        Some((_, false)) => all(Use::GoesOn),
+        Some((Kind::Full, true)) => all(Use::None),
         Some((Kind::Stream, true)) => strays(dir, there),
         None => Ok(Vec::new()),
     }
+}
+
+/// What lies layer by layer, where shards are to become whole, or are.
+fn by_layer(dir: &Path, record: Option<&Record>) -> io::Result<Vec<PathBuf>> {
+    let names = record.into_iter().flat_map(|record| &record.listing.files);
+    let bases = names.map(|file| layered::base_path(dir, &file.name)).filter(|path| path.is_file());
+    let mut found: Vec<PathBuf> = bases.collect();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_str().and_then(layered::layer_of).is_some()
+            && entry.file_type()?.is_file()
+        {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
 }
 
 /// Where experts come when they are needed, what is in the making is in use, and what its maps do not speak of

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cut::Piece;
+use crate::layered::PAGE_BYTES;
 use crate::listing::RemoteFile;
 use crate::proof::{hex, unhex};
 
@@ -23,7 +24,9 @@ use crate::proof::{hex, unhex};
 const HEAD: &str = "deltafin map 1";
 /// Begins one that says what was freed or is gone, too: a program that knows no such state is not to go by it.
 const HEAD_FREED: &str = "deltafin map 2";
-/// Where these two differ.
+/// Begins one of a shard that lies layer by layer: its lines of experts say in which layer's file, and where.
+const HEAD_LAYERED: &str = "deltafin map 3";
+/// Where these differ.
 pub(crate) const VERSION_AT: u64 = HEAD.len() as u64 - 1;
 /// The digit that is there in the second.
 pub(crate) const VERSION: &[u8] = b"2";
@@ -51,10 +54,23 @@ pub(crate) struct Known {
     pub(crate) freed: BTreeMap<u64, (u64, Digest)>,
     /// How often a piece was taken away, by its first byte.
     pub(crate) gone: BTreeMap<u64, u64>,
+    /// Whether what is here lies layer by layer.
+    pub(crate) is_layered: bool,
+    /// Where experts lie then, by their first byte in the shard.
+    pub(crate) slots: BTreeMap<u64, Slot>,
     /// What the server calls them.
     pub(crate) tag: Option<String>,
     /// Whether the file is proven.
     pub(crate) proven: bool,
+}
+
+/// Where an expert lies that is in the file of its layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// The layer.
+    pub(crate) layer: u32,
+    /// Its first byte there.
+    pub(crate) at: u64,
 }
 
 impl Known {
@@ -193,13 +209,20 @@ impl Map {
 /// What is known, as a map says it.
 pub(crate) fn text(file: &RemoteFile, known: &Known) -> io::Result<String> {
     let of = serde_json::to_string(&Of::file(file)).map_err(io::Error::other)?;
-    let head = if known.freed.is_empty() { HEAD } else { HEAD_FREED };
+    let head = match (known.is_layered, known.freed.is_empty()) {
+        (true, _) => HEAD_LAYERED,
+        (false, true) => HEAD,
+        (false, false) => HEAD_FREED,
+    };
     let mut text = format!("{head}\n{of}\n");
     if let Some(tag) = &known.tag {
         text.push_str(&tag_line(tag));
     }
     for (offset, (bytes, digest)) in &known.pieces {
-        text.push_str(&piece_line(*offset, *bytes, digest));
+        text.push_str(&match known.slots.get(offset) {
+            Some(slot) => slotted_line(*offset, *bytes, digest, *slot),
+            None => piece_line(*offset, *bytes, digest),
+        });
     }
     for (offset, (bytes, digest)) in &known.freed {
         text.push_str(FREED);
@@ -222,6 +245,11 @@ pub(crate) fn piece_line(offset: u64, bytes: u64, digest: &Digest) -> String {
     format!("{offset} {bytes} {}\n", hex(digest))
 }
 
+/// The line that notes a piece that lies in the file of its layer.
+pub(crate) fn slotted_line(offset: u64, bytes: u64, digest: &Digest, slot: Slot) -> String {
+    format!("{offset} {bytes} {} {} {}\n", hex(digest), slot.layer, slot.at)
+}
+
 /// The line that notes that a piece is here no more.
 pub(crate) fn gone_line(offset: u64) -> String {
     format!("{GONE}{offset}\n")
@@ -229,20 +257,22 @@ pub(crate) fn gone_line(offset: u64) -> String {
 
 /// What a map's bytes say of a file; nothing where they are of another one, or no map.
 pub(crate) fn parse(bytes: &[u8], file: &RemoteFile) -> Option<Known> {
-    let begin = begin_of_lines(bytes, file)?;
-    let mut known = Known::default();
+    let (begin, is_layered) = begin_of_lines(bytes, file)?;
+    let mut known = Known { is_layered, ..Known::default() };
     take_lines(&mut known, &bytes[begin..], file.bytes);
     Some(known)
 }
 
-/// Where what is noted begins in a map; nothing where it is of another file, or no map.
-pub(crate) fn begin_of_lines(bytes: &[u8], file: &RemoteFile) -> Option<usize> {
+/// Where what is noted begins in a map, and whether what is here lies layer by layer; nothing where it is of another
+/// file, or no map.
+pub(crate) fn begin_of_lines(bytes: &[u8], file: &RemoteFile) -> Option<(usize, bool)> {
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let (head, of) = (lines.next()?, lines.next()?);
     let head_line = head.strip_suffix(b"\n")?;
-    let is_ours = [HEAD, HEAD_FREED].iter().any(|known| known.as_bytes() == head_line);
+    let heads = [HEAD, HEAD_FREED, HEAD_LAYERED].map(str::as_bytes);
+    let is_layered = head_line == HEAD_LAYERED.as_bytes();
     let is_of = serde_json::from_slice::<Of>(of.strip_suffix(b"\n")?).ok()? == Of::file(file);
-    (is_ours && is_of).then_some(head.len() + of.len())
+    (heads.contains(&head_line) && is_of).then_some((head.len() + of.len(), is_layered))
 }
 
 /// Takes up what is noted, as far as lines are whole; gives how many bytes these have.
@@ -271,20 +301,45 @@ fn note(known: &mut Known, line: &str, file_bytes: u64) -> Option<()> {
         let offset = offset.parse().ok()?;
         // Noted of what was here; two processes may have taken it for that.
         if known.pieces.remove(&offset).is_some() {
+            known.slots.remove(&offset);
             *known.gone.entry(offset).or_default() += 1;
         }
         return Some(());
     }
-    let (pieces, line) = match line.strip_prefix(FREED) {
-        Some(line) => (&mut known.freed, line),
-        None => (&mut known.pieces, line),
+    let (is_freed, line) = match line.strip_prefix(FREED) {
+        Some(line) => (true, line),
+        None => (false, line),
     };
     let mut words = line.split(' ');
     let (offset, bytes): (u64, u64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let digest = unhex(words.next()?)?;
-    let fits = bytes > 0 && offset.checked_add(bytes)? <= file_bytes && words.next().is_none();
-    fits.then(|| pieces.insert(offset, (bytes, digest)))?;
+    let slot = match words.next() {
+        Some(layer) if known.is_layered && !is_freed => Some(Slot {
+            layer: layer.parse().ok()?,
+            at: words.next()?.parse().ok().filter(|at| is_place(*at, offset, bytes))?,
+        }),
+        Some(_) => return None,
+        None => None,
+    };
+    if bytes == 0 || offset.checked_add(bytes)? > file_bytes || words.next().is_some() {
+        return None;
+    }
+    if is_freed {
+        known.freed.insert(offset, (bytes, digest));
+        return Some(());
+    }
+    known.pieces.insert(offset, (bytes, digest));
+    match slot {
+        Some(slot) => known.slots.insert(offset, slot),
+        None => known.slots.remove(&offset),
+    };
     Some(())
+}
+
+/// Whether bytes from an offset of a shard may lie there in another file.
+fn is_place(at: u64, offset: u64, bytes: u64) -> bool {
+    let end = at.checked_add(bytes);
+    at % PAGE_BYTES == offset % PAGE_BYTES && end.is_some_and(|end| end <= i64::MAX as u64)
 }
 
 #[cfg(test)]
@@ -364,8 +419,34 @@ mod tests {
         assert_eq!(turns(&[&line, &gone, &line]), 3);
         let second = of.replace(HEAD, HEAD_FREED) + &line;
         assert!(parse(second.as_bytes(), &file()).unwrap().has(&piece(8, 20)));
-        assert_eq!(parse(of.replace(HEAD, "deltafin map 3").as_bytes(), &file()), None);
+        assert_eq!(parse(of.replace(HEAD, "deltafin map 4").as_bytes(), &file()), None);
         assert_eq!(&HEAD_FREED.as_bytes()[VERSION_AT as usize..], VERSION);
+    }
+
+    #[test]
+    fn where_an_expert_lies_is_read_as_it_was_written() {
+        let mut known = Known { is_layered: true, ..Known::default() };
+        known.pieces.extend([(8, (20, [3; 32])), (40, (9, [4; 32]))]);
+        known.slots.insert(40, Slot { layer: 7, at: 4096 + 40 });
+        let written = text(&file(), &known).unwrap();
+        assert_eq!(parse(written.as_bytes(), &file()), Some(known));
+        let head = text(&file(), &Known { is_layered: true, ..Known::default() }).unwrap();
+        let line = |offset, at| slotted_line(offset, 9, &[4; 32], Slot { layer: 7, at });
+        let read = |lines: &str| parse((head.clone() + lines).as_bytes(), &file()).unwrap();
+        assert_eq!(read(&line(40, 40)).slots[&40], Slot { layer: 7, at: 40 });
+        assert_eq!(read(&(line(40, 40) + &line(40, 8232))).slots[&40].at, 8232, "it came again");
+        let gone = read(&(line(40, 40) + &gone_line(40)));
+        assert!(gone.pieces.is_empty() && gone.slots.is_empty());
+        // Where reads past the page cache would not find it, after the end of all files, or half a line.
+        for wrong in [
+            line(40, 41),
+            line(40, u64::MAX / 4096 * 4096 + 40),
+            line(40, 40).replace(" 40\n", "\n"),
+        ] {
+            assert!(read(&wrong).pieces.is_empty(), "{wrong}");
+        }
+        let plain = head.replace(HEAD_LAYERED, HEAD) + &line(40, 40);
+        assert!(parse(plain.as_bytes(), &file()).unwrap().pieces.is_empty());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use crate::Proof;
 use crate::cut::Piece;
 use crate::folder::Folder;
+use crate::layered::{self, Compact};
 use crate::listing::RemoteFile;
 use crate::map::{Digest, Known, Map};
 use crate::piece::Sink;
@@ -40,14 +41,17 @@ pub(crate) struct Part {
     finished: PathBuf,
     out: File,
     map: Mutex<Map>,
+    /// Where what is here of it lies, if not at its offsets.
+    compact: Option<Mutex<Compact>>,
 }
 
 impl Part {
-    /// What there is of a file. Pieces that a map lists are read, and kept where they are what it says.
-    /// `proving` is called before a whole file is read.
+    /// What there is of a file, which is to lie layer by layer or at its offsets. Pieces that a map lists are read, and
+    /// kept where they are what it says. `proving` is called before a whole file is read.
     pub(crate) fn find(
         folder: &Folder,
         file: &RemoteFile,
+        is_layered: bool,
         proving: &mut dyn FnMut(),
     ) -> io::Result<Found> {
         let name = file.name.as_str();
@@ -59,9 +63,10 @@ impl Part {
         if is_taken_back(&known) && !path.exists() && is_whole(&finished) {
             fs::rename(&finished, &path)?;
         }
-        let has_part = path.is_file();
-        if known.proven && is_whole(&path) {
-            fs::rename(&path, &finished)?;
+        let (has_part, base) = (path.is_file(), layered::base_path(folder.dir(), name));
+        if let Some(whole) = [&path, &base].into_iter().find(|path| known.proven && is_whole(path))
+        {
+            fs::rename(whole, &finished)?;
             folder.sync()?;
             return Ok(Found::Done);
         }
@@ -81,9 +86,25 @@ impl Part {
             // Servers may rename a state between runs; what it is, its digest says.
             known.tag = None;
         }
+        if is_layered && !known.is_layered {
+            known = Known { is_layered, ..Known::default() };
+        }
+        let is_gathered = known.is_layered && !is_layered;
+        if is_gathered {
+            layered::gather(folder, file, &mut known)?;
+        } else if !is_layered {
+            // What was gathered by one that was ended right after.
+            layered::remove(&base)?;
+        }
+        let path = if is_layered { base } else { path };
         let mut options = OpenOptions::new();
         let out = options.read(true).write(true).create(true).truncate(false).open(&path)?;
-        keep_true(&out, &mut known, |_| true)?;
+        let mut compact = None;
+        match (is_layered, is_gathered) {
+            (true, _) => compact = Some(layered::keep_true(folder.dir(), file, &mut known)?),
+            (false, false) => keep_true(&out, &mut known, |_| true)?,
+            (false, true) => {}
+        }
         if file.proof == Proof::None && known.bytes() + known.hole_bytes() == file.bytes {
             // Whether the source still has this one, its tag says, and that comes with a piece.
             known.pieces.pop_first();
@@ -92,8 +113,31 @@ impl Part {
             out.set_len(0)?;
             known.tag = None;
         }
-        let map = Mutex::new(Map::create(&notes, file, known)?);
-        Ok(Found::Part(Box::new(Part { file: file.clone(), path, finished, out, map })))
+        let (map, compact) =
+            (Mutex::new(Map::create(&notes, file, known)?), compact.map(Mutex::new));
+        let part = Part { file: file.clone(), path, finished, out, map, compact };
+        Ok(Found::Part(Box::new(part)))
+    }
+
+    /// Learns its pieces, of a shard whose header ends at `extent`.
+    pub(crate) fn lay(&self, extent: u64, others: &[Piece]) {
+        if let Some(mut compact) = self.compact() {
+            *compact = Compact::after_header(extent, others);
+        }
+    }
+
+    fn compact(&self) -> Option<MutexGuard<'_, Compact>> {
+        self.compact.as_ref().map(|compact| compact.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Where the byte at an offset goes.
+    fn place(&self, offset: u64) -> io::Result<u64> {
+        match self.compact() {
+            None => Ok(offset),
+            Some(compact) => {
+                compact.position(offset).ok_or_else(|| io::Error::other("it has no place here"))
+            }
+        }
     }
 
     /// A proven file with holes, which are to be filled with what was in them.
@@ -108,7 +152,7 @@ impl Part {
             known.tag = None;
         }
         let (finished, map) = (path.clone(), Mutex::new(Map::create(&notes, file, known)?));
-        Ok(Part { file: file.clone(), path, finished, out, map })
+        Ok(Part { file: file.clone(), path, finished, out, map, compact: None })
     }
 
     /// What is known of it.
@@ -167,7 +211,11 @@ impl Part {
         let mut map = self.map();
         let lost = map.known().bytes();
         let path = map.path().to_owned();
-        *map = Map::create(&path, &self.file, Known::default())?;
+        let is_layered = map.known().is_layered;
+        *map = Map::create(&path, &self.file, Known { is_layered, ..Known::default() })?;
+        if let Some(mut compact) = self.compact() {
+            *compact = Compact::default();
+        }
         self.out.set_len(0)?;
         Ok(lost)
     }
@@ -181,7 +229,15 @@ impl Part {
     /// Gives it its name.
     pub(crate) fn publish(&self, folder: &Folder) -> io::Result<()> {
         self.out.sync_all()?;
-        self.map().note_proven()?;
+        if self.compact.is_some() {
+            // All of it was wanted, so that it lies as in the finished file.
+            let mut map = self.map();
+            let (path, known) = (map.path().to_owned(), map.known().clone());
+            let known = Known { is_layered: false, proven: true, ..known };
+            *map = Map::create(&path, &self.file, known)?;
+        } else {
+            self.map().note_proven()?;
+        }
         fs::rename(&self.path, &self.finished)?;
         folder.sync()
     }
@@ -193,11 +249,11 @@ impl Sink for Part {
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.out.write_all_at(bytes, offset)
+        self.out.write_all_at(bytes, self.place(offset)?)
     }
 
     fn write_blocks(&self, blocks: &[Bytes], offset: u64) -> io::Result<()> {
-        let mut at = offset;
+        let mut at = self.place(offset)?;
         for few in blocks.chunks(BLOCKS_AT_ONCE) {
             let mut slices: Vec<IoSlice<'_>> =
                 few.iter().map(|block| IoSlice::new(block)).collect();

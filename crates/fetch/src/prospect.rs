@@ -17,7 +17,7 @@ use crate::listing::RemoteFile;
 use crate::map::{Known, Map};
 use crate::remote::{Manner, Remote, asking};
 use crate::wanted::Goal;
-use crate::{FetchError, Source, Wanted};
+use crate::{FetchError, Source, Wanted, layered};
 
 /// A file of a source, and how much of it is still to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,10 +41,15 @@ pub struct Standing {
     pub is_streamed: bool,
 }
 
-/// Where a file is in a folder, finished or not.
+/// Where a file is in a folder, finished or not; what has its header, where it lies layer by layer.
 pub(crate) fn path(dir: &Path, file: &RemoteFile) -> PathBuf {
     let part = folder::part_path(dir, &file.name);
-    if part.exists() { part } else { dir.join(&file.name) }
+    let base = layered::base_path(dir, &file.name);
+    match (part.exists(), base.exists()) {
+        (true, _) => part,
+        (false, true) => base,
+        (false, false) => dir.join(&file.name),
+    }
 }
 
 /// What is known of a file in a folder.
@@ -156,7 +161,11 @@ pub(crate) fn pieces_here(dir: &Path, file: &RemoteFile, known: &Known) -> Optio
 
 /// The header of a shard in a folder, with its length, if it is here.
 fn head_here(dir: &Path, file: &RemoteFile, known: &Known) -> Option<Vec<u8>> {
-    let open = File::open(path(dir, file)).ok()?;
+    let path = match known.is_layered {
+        true => layered::base_path(dir, &file.name),
+        false => path(dir, file),
+    };
+    let open = File::open(path).ok()?;
     let read = |bytes: u64| -> io::Result<Vec<u8>> {
         let mut head = vec![0; bytes as usize];
         open.read_exact_at(&mut head, 0).map(|()| head)

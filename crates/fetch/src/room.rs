@@ -7,7 +7,7 @@ use crate::folder::{Folder, part_path, taken_bytes};
 use crate::listing::{Listing, RemoteFile};
 use crate::packed::Packer;
 use crate::wanted::Goal;
-use crate::{FetchError, Wanted, prospect};
+use crate::{FetchError, Wanted, layered, prospect};
 
 /// What is left free beside a whole checkpoint, unless it was asked for: a hundredth of it, at most 1 GiB.
 pub(crate) fn spare(bytes: u64) -> u64 {
@@ -29,7 +29,8 @@ pub(crate) fn needed(dir: &Path, listing: &Listing) -> u64 {
         let taken = here.iter().map(|path| taken_bytes(path)).max().unwrap_or(0);
         file.bytes.saturating_sub(taken)
     };
-    listing.files.iter().map(missing).fold(0, u64::saturating_add)
+    let missing = listing.files.iter().map(missing).fold(0, u64::saturating_add);
+    missing.saturating_sub(layered::given_back(dir, listing))
 }
 
 /// Refuses before the first byte what the drive has no room for. Gives the bytes that will be here when

@@ -29,6 +29,8 @@ pub(crate) struct Work {
     pub(crate) jobs: usize,
     /// How much of the files.
     pub(crate) goal: Goal,
+    /// Whether shards are to lie layer by layer.
+    pub(crate) is_layered: bool,
     /// Packs the spine as it arrives, where it is to be packed.
     pub(crate) packer: Option<Arc<Packer>>,
 }
@@ -143,7 +145,8 @@ async fn find(work: &Arc<Work>, file: &RemoteFile) -> Result<Found, FetchError> 
     let (shared, name) = (work.clone(), file.clone());
     let found = spawn_blocking(move || {
         let mut proving = || shared.traffic.watch.event(Event::Proving { name: &name.name });
-        Part::find(&shared.folder, &name, &mut proving)
+        let is_layered = shared.is_layered && name.is_shard() && name.bytes > LENGTH_BYTES;
+        Part::find(&shared.folder, &name, is_layered, &mut proving)
     });
     let path = work.folder.part(&file.name);
     joined(found.await)?.map_err(|error| FetchError::disk(&path, error))
@@ -221,7 +224,9 @@ async fn after_header(
     let data = read_head(part, extent, |head| {
         Header::parse(head, bytes).ok().map(|header| cut::shard(&header))
     })?;
-    Ok(data.unwrap_or_else(|| cut::even(extent, bytes, Owner::File)))
+    let data = data.unwrap_or_else(|| cut::even(extent, bytes, Owner::File));
+    part.lay(extent, &data);
+    Ok(data)
 }
 
 fn read_head<T>(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -12,10 +12,10 @@ use deltafin_checkpoint::{Header, Recipe, header_extent};
 
 use crate::cut::{self, LENGTH_BYTES, Owner, Piece};
 use crate::folder::{self, Folder, Kind};
+use crate::layered::{self, Compact};
 use crate::listing::RemoteFile;
 use crate::map::{Digest, Known, Map};
 use crate::packed::Pack;
-use crate::part::digest_of;
 use crate::{Event, FetchError, Watch, prospect};
 
 /// Bytes read at once.
@@ -50,8 +50,8 @@ pub struct Verified {
 
 /// Something to read.
 enum Task<'r> {
-    /// Of a file, this piece, which had this digest; or all of it, if no pieces are known.
-    File { file: &'r RemoteFile, piece: Option<(u64, u64, Digest)> },
+    /// Of a file, this piece, which had this digest, and lies here; or all of it, if no pieces are known.
+    File { file: &'r RemoteFile, piece: Option<(u64, u64, Digest)>, place: Option<(PathBuf, u64)> },
     /// The file of this number of a pack.
     Packed { pack: &'r Pack, number: usize },
 }
@@ -72,18 +72,19 @@ pub fn verify(
     for file in files {
         let length = fs::metadata(dir.join(&file.name)).map_or(0, |meta| meta.len());
         let part = folder::part_path(dir, &file.name);
-        if is_streamed && fs::metadata(part).is_ok_and(|meta| meta.len() == file.bytes) {
-            // Of what has holes, what is noted is here.
-            let pieces = known(dir, file).pieces.into_iter();
-            tasks.extend(pieces.map(|piece| task(file, piece)).filter(|_| is_deep));
+        let is_part = || fs::metadata(part).is_ok_and(|meta| meta.len() == file.bytes);
+        let known = known(dir, file);
+        let compact = Compact::here(dir, file, &known);
+        if is_streamed && (is_part() || layered::has_length(dir, file, &known, &compact)) {
+            // Of what has holes, or lies layer by layer, what is noted is here.
+            tasks.extend(noted(dir, file, &known, &compact).into_iter().filter(|_| is_deep));
         } else if length != file.bytes {
             let of = format!("{length} bytes of {}", file.bytes);
             found.damage.push(whole(file, of));
         } else if is_deep {
-            let known = known(dir, file);
             match covers(&known, file.bytes) {
                 true => tasks.extend(known.pieces.into_iter().map(|piece| task(file, piece))),
-                false => tasks.push(Task::File { file, piece: None }),
+                false => tasks.push(Task::File { file, piece: None, place: None }),
             }
         }
     }
@@ -143,8 +144,22 @@ fn known(dir: &Path, file: &RemoteFile) -> Known {
     map.ok().flatten().unwrap_or_default()
 }
 
+/// All that a map speaks of.
+fn noted<'r>(dir: &Path, file: &'r RemoteFile, known: &Known, compact: &Compact) -> Vec<Task<'r>> {
+    let place = |at| match known.is_layered {
+        true => layered::place(dir, file, known, compact, at),
+        false => None,
+    };
+    let task = |(at, (bytes, digest)): (&u64, &(u64, Digest))| Task::File {
+        file,
+        piece: Some((*at, *bytes, *digest)),
+        place: place(*at),
+    };
+    known.pieces.iter().map(task).collect()
+}
+
 fn task(file: &RemoteFile, (offset, (bytes, digest)): (u64, (u64, Digest))) -> Task<'_> {
-    Task::File { file, piece: Some((offset, bytes, digest)) }
+    Task::File { file, piece: Some((offset, bytes, digest)), place: None }
 }
 
 /// Takes damaged pieces back, so that the next installation fetches them and nothing else.
@@ -162,7 +177,8 @@ pub fn give_up(dir: &Path, damage: &[Damage]) -> Result<(), FetchError> {
         let lost: Vec<u64> =
             damage.iter().filter(|damage| damage.file == file.name).map(|d| d.offset).collect();
         let (finished, part) = (folder.file(&file.name), folder.part(&file.name));
-        if lost.is_empty() || !finished.exists() && !part.exists() {
+        let base = layered::base_path(dir, &file.name);
+        if lost.is_empty() || ![&finished, &part, &base].iter().any(|path| path.exists()) {
             continue;
         }
         let map = folder.map(&file.name);
@@ -238,19 +254,19 @@ fn read_all(
 impl Task<'_> {
     fn bytes(&self) -> u64 {
         match self {
-            Task::File { file, piece } => piece.map_or(file.bytes, |(_, bytes, _)| bytes),
+            Task::File { file, piece, .. } => piece.map_or(file.bytes, |(_, bytes, _)| bytes),
             Task::Packed { pack, number } => pack.bytes(*number),
         }
     }
 
     /// Reads it; gives what is damaged.
     fn damage(&self, dir: &Path, block: &mut [u8]) -> Result<Vec<Damage>, FetchError> {
-        let (file, piece) = match self {
+        let (file, piece, place) = match self {
             Task::Packed { pack, number } => return Ok(pack.deep(*number)),
-            Task::File { file, piece } => (*file, *piece),
+            Task::File { file, piece, place } => (*file, *piece, place.clone()),
         };
         let path = prospect::path(dir, file);
-        match is_damaged(dir, &path, file, piece, block) {
+        match is_damaged(dir, &path, file, piece, place, block) {
             Ok(false) => Ok(Vec::new()),
             Ok(true) => Ok(vec![damage(&path, file, piece)]),
             Err(error) => Err(FetchError::disk(&path, error)),
@@ -264,39 +280,34 @@ fn is_damaged(
     path: &Path,
     file: &RemoteFile,
     piece: Option<(u64, u64, Digest)>,
+    mut place: Option<(PathBuf, u64)>,
     block: &mut [u8],
 ) -> io::Result<bool> {
-    if holds(path, file, piece, block)? {
+    let Some((offset, bytes, digest)) = piece else {
+        return Ok(!file.proof.holds(path, file.bytes)?.unwrap_or(true));
+    };
+    let holds = |place: &Option<(PathBuf, u64)>, block: &mut [u8]| -> io::Result<bool> {
+        let (path, at) = place.as_ref().map_or((path, offset), |(path, at)| (path, *at));
+        Ok(layered::digest_in(path, at, bytes, block)? == Some(digest))
+    };
+    if holds(&place, block)? {
         return Ok(false);
     }
-    let Some((offset, bytes, _)) = piece else { return Ok(true) };
     let noted = Piece { offset, bytes, owner: Owner::File };
-    let turns = || -> io::Result<u64> {
-        let known = Map::read(&folder::map_path(dir, &file.name), file)?;
-        Ok(known.map_or(0, |known| known.turns(&noted)))
-    };
+    let map = folder::map_path(dir, &file.name);
     loop {
-        let before = turns()?;
-        if before % 2 == 0 || holds(path, file, piece, block)? {
+        let known = Map::read(&map, file)?.unwrap_or_default();
+        let before = known.turns(&noted);
+        if known.is_layered {
+            let compact = Compact::here(dir, file, &known);
+            place = layered::place(dir, file, &known, &compact, offset);
+        }
+        if before % 2 == 0 || holds(&place, block)? {
             return Ok(false);
         }
-        if turns()? == before {
+        if Map::read(&map, file)?.unwrap_or_default().turns(&noted) == before {
             return Ok(true);
         }
-    }
-}
-
-fn holds(
-    path: &Path,
-    file: &RemoteFile,
-    piece: Option<(u64, u64, Digest)>,
-    block: &mut [u8],
-) -> io::Result<bool> {
-    match piece {
-        Some((offset, bytes, digest)) => {
-            Ok(digest_of(&File::open(path)?, offset, bytes, block)? == Some(digest))
-        }
-        None => Ok(file.proof.holds(path, file.bytes)?.unwrap_or(true)),
     }
 }
 

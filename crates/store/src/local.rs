@@ -20,7 +20,7 @@ use crate::error::reason;
 use crate::store::check;
 use crate::{OpenError, Store, StoreError};
 use open::Way;
-use pool::{FilePool, Stamp};
+use pool::{FilePool, Stamp, Written};
 use read::read_twice;
 
 /// A store over the files of a folder.
@@ -44,7 +44,7 @@ impl LocalShards {
         max_open: usize,
     ) -> Result<LocalShards, OpenError> {
         let files = names.iter().map(|name| dir.join(name.as_ref()));
-        LocalShards::open_files(names, files, false, max_open)
+        LocalShards::open_files(names, files, Written::Never, max_open)
     }
 
     /// As [`LocalShards::open`], of files that may be called otherwise than the shards they are, and
@@ -53,13 +53,26 @@ impl LocalShards {
         names: &[impl AsRef<str>],
         files: impl IntoIterator<Item = PathBuf>,
     ) -> Result<LocalShards, OpenError> {
-        LocalShards::open_files(names, files, true, limit::descriptors_for(names.len()))
+        let most = limit::descriptors_for(names.len());
+        LocalShards::open_files(names, files, Written::InPlace, most)
+    }
+
+    /// As [`LocalShards::open_written`], of files that grow and shrink meanwhile: each is as long as a file can
+    /// be, as far as reads are concerned, and one past its end fails as if the file had been cut off.
+    pub fn open_growing(
+        names: &[impl AsRef<str>],
+        files: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<LocalShards, OpenError> {
+        let most = limit::descriptors_for(names.len());
+        let mut local = LocalShards::open_files(names, files, Written::AtItsEnd, most)?;
+        local.shards.iter_mut().for_each(|shard| shard.len = i64::MAX as u64);
+        Ok(local)
     }
 
     fn open_files(
         names: &[impl AsRef<str>],
         paths: impl IntoIterator<Item = PathBuf>,
-        are_written: bool,
+        written: Written,
         max_open: usize,
     ) -> Result<LocalShards, OpenError> {
         let mut shards = Vec::with_capacity(names.len());
@@ -69,7 +82,7 @@ impl LocalShards {
             shards.push(Shard { name: name.as_ref().to_owned(), len: stamp.len() });
             files.push((path, stamp));
         }
-        Ok(LocalShards { shards, pool: FilePool::new(files, are_written, max_open.max(1)) })
+        Ok(LocalShards { shards, pool: FilePool::new(files, written, max_open.max(1)) })
     }
 
     /// The most files that are kept open.
@@ -91,8 +104,14 @@ pub trait Files: Send + Sync {
     /// kept.
     fn direct(&self, number: usize, wanted: Span) -> Result<Arc<File>, StoreError>;
 
-    /// Closes a file that failed, so that the next [`Files::direct`] opens it afresh.
-    fn forget(&self, number: usize);
+    /// Where in that file `wanted` begins: at its offset, or elsewhere by a multiple of
+    /// [`crate::arena::PAGE_BYTES`] where the files are not laid out as the shards are.
+    fn place(&self, _number: usize, wanted: Span) -> u64 {
+        wanted.offset()
+    }
+
+    /// Closes the file that `wanted` could not be read from, so that the next [`Files::direct`] opens it afresh.
+    fn forget(&self, number: usize, wanted: Span);
 }
 
 /// They count against the same bound of open files, what is kept beyond it adds to it, and a file must
@@ -110,7 +129,7 @@ impl Files for FilePool {
         self.file(number, Way::Direct, wanted)
     }
 
-    fn forget(&self, number: usize) {
+    fn forget(&self, number: usize, _: Span) {
         FilePool::forget(self, number, Way::Direct);
     }
 }
@@ -143,9 +162,14 @@ impl<'s> LocalFile<'s> {
         self.files.direct(self.number, wanted)
     }
 
+    /// As [`Files::place`].
+    pub fn place(&self, wanted: Span) -> u64 {
+        self.files.place(self.number, wanted)
+    }
+
     /// As [`Files::forget`].
-    pub fn forget(&self) {
-        self.files.forget(self.number);
+    pub fn forget(&self, wanted: Span) {
+        self.files.forget(self.number, wanted);
     }
 }
 

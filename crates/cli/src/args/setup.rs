@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use deltafin_fetch::{FetchError, Source, Spine, Wanted};
+use deltafin_fetch::{FetchError, Layout, Source, Spine, Wanted};
 
 use super::Usage;
 use super::engine::ModelArg;
@@ -57,6 +57,14 @@ pub(crate) struct SetupArgs {
     /// runs all the while. Of a whole model nothing is to be fetched.
     #[arg(long, value_name = "FIRST-LAST")]
     layers: Option<Layers>,
+
+    /// How experts that come later are to lie on the drive
+    ///
+    /// auto puts them into the shards they are of, whose files have holes for the others; on a drive without holes in
+    /// files (exFAT, FAT, some shares) into one file for each layer, as layers does on any drive. A folder that was
+    /// begun stays as it is; --full makes the same files of both.
+    #[arg(long, value_enum, default_value = "auto", conflicts_with_all = ["full", "layers"])]
+    layout: LayoutArg,
 
     /// How what every token uses is to lie
     ///
@@ -120,6 +128,14 @@ enum SpineArg {
     Int8,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LayoutArg {
+    /// In the shards where files can have holes, else layer by layer
+    Auto,
+    /// In one file for each layer
+    Layers,
+}
+
 /// Which drafter comes with a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DrafterChoice {
@@ -142,6 +158,8 @@ pub(crate) struct Setup {
     pub(crate) wanted: Wanted,
     /// How what every token uses is to lie.
     pub(crate) spine: Spine,
+    /// How experts that come later are to lie.
+    pub(crate) layout: Layout,
     /// Which drafter comes with it.
     pub(crate) drafter: DrafterChoice,
     /// Whether only to say what would be done.
@@ -194,6 +212,10 @@ impl SetupArgs {
         Ok(Setup {
             dir,
             spine,
+            layout: match self.layout {
+                LayoutArg::Auto => Layout::Auto,
+                LayoutArg::Layers => Layout::Layers,
+            },
             drafter,
             source: source.map_err(|error: FetchError| Usage(error.to_string()))?,
             wanted: match (self.full, self.stream, self.layers) {

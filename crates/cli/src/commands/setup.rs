@@ -97,6 +97,7 @@ fn order<'o>(asked: &'o Setup, source: &'o Source, dir: &'o Path) -> Order<'o> {
         bytes_per_second: asked.bytes_per_second,
         wanted: asked.wanted.clone(),
         spine: asked.spine,
+        layout: asked.layout,
         patience: patience(asked),
         ..Order::new(source, dir)
     }

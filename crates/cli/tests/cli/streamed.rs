@@ -299,6 +299,45 @@ fn killed_at_any_moment_it_goes_on() {
     assert_eq!(run(&place, &dir, &[]).ok(), wanted);
 }
 
+/// As on a drive whose files have no holes.
+#[test]
+fn layer_by_layer_it_says_the_same_killed_limited_warmed_and_made_whole() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    place.setup(&["--stream", "--layout", "layers", "--model", text(&dir)]).ok();
+    let (mut draw, wanted) = (Draw(5), wanted());
+    place.hub.answer_late(Duration::from_millis(4));
+    for _ in 0..kills() {
+        let mut run = place.command(&args(&dir));
+        let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        sleep(Duration::from_millis(draw.below(400)));
+        child.kill().expect("killed"); // SIGKILL
+        child.wait().expect("ends");
+    }
+    place.hub.answer_late(Duration::ZERO);
+    let both = [(); 2].map(|()| spawn(&mut place.command(&args(&dir))));
+    for child in both {
+        assert_eq!(ran(child.wait_with_output().expect("ends")).ok(), wanted);
+    }
+    place.run(&["warm", text(&dir), "--layers", "2-3"]).ok();
+    assert!(place.run(&["verify", "--deep", text(&dir)]).ok().contains("nothing is damaged"));
+    let inspected = place.run(&["inspect", text(&dir)]).ok();
+    assert!(inspected.contains("problems      none"), "{inspected}");
+    let doctor = place.run(&["doctor", "--quick", text(&dir)]);
+    assert!(doctor.out.contains("come when they are needed"), "{doctor:?}");
+    place.run(&["gc", "--yes", "--model", text(&dir)]).ok();
+    let came = place.hub.served().bytes();
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted);
+    assert_eq!(place.hub.served().bytes(), came, "all of it was here");
+    let refused = run(&place, &dir, &["--cache-limit", "1K"]).refusal();
+    let least = refused.rsplit("at least ").next().and_then(|rest| rest.split(',').next());
+    let limited = run(&place, &dir, &["--cache-limit", least.expect("the smallest that works")]);
+    assert_eq!(limited.ok(), wanted);
+    place.setup(&["--full", "--model", text(&dir)]).ok();
+    assert_whole(&dir);
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted);
+}
+
 #[test]
 fn set_up_that_is_killed_goes_on_too() {
     let place = Place::new(Missteps::none());

@@ -32,9 +32,11 @@ enum Source {
     Network,
     /// The same, where the drive has room for hardly any of them.
     Cramped,
+    /// As that, on a drive whose files have no holes: in one file for each layer.
+    Layered,
 }
 
-const SOURCES: [Source; 8] = [
+const SOURCES: [Source; 9] = [
     Source::Drive(IoMode::Auto),
     Source::Drive(IoMode::Uring),
     Source::Drive(IoMode::Direct),
@@ -43,6 +45,7 @@ const SOURCES: [Source; 8] = [
     Source::Disordered(2),
     Source::Network,
     Source::Cramped,
+    Source::Layered,
 ];
 
 /// The sources that this machine has.
@@ -53,7 +56,7 @@ fn sources(checkpoint: &Checkpoint) -> Vec<Source> {
             let opened = deltafin_engine::StreamedWeights::open(checkpoint.clone(), layout, *mode);
             opened.is_ok()
         }
-        Source::Disordered(_) | Source::Network | Source::Cramped => true,
+        Source::Disordered(_) | Source::Network | Source::Cramped | Source::Layered => true,
     };
     let there: Vec<Source> = SOURCES.into_iter().filter(is_there).collect();
     assert!(there.iter().any(|s| matches!(s, Source::Drive(IoMode::Buffered))));
@@ -71,9 +74,13 @@ impl Source {
                 checkpoint.store = Arc::new(FaultyStore::new(checkpoint.store, late, hits));
                 (checkpoint, IoMode::Auto, None)
             }
-            Source::Network | Source::Cramped => {
-                let is_cramped = matches!(self, Source::Cramped);
-                let (checkpoint, place) = network::streamed(&checkpoint, is_cramped);
+            Source::Network | Source::Cramped | Source::Layered => {
+                let is_cramped = matches!(self, Source::Cramped | Source::Layered);
+                let layout = match self {
+                    Source::Layered => deltafin_fetch::Layout::Layers,
+                    _ => deltafin_fetch::Layout::Auto,
+                };
+                let (checkpoint, place) = network::streamed(&checkpoint, layout, is_cramped);
                 (checkpoint, IoMode::Auto, Some(place))
             }
         }

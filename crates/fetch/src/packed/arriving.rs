@@ -1,14 +1,17 @@
 //! A checkpoint that is on its way, as a store: what of its shards is here can be read.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use deltafin_checkpoint::{Shard, Span};
 use deltafin_store::{OpenError, Store, StoreError};
 
+use crate::layered::{self, Compact};
 use crate::listing::{Listing, RemoteFile};
-use crate::prospect;
+use crate::map::Map;
+use crate::{folder, prospect};
 
 /// Shards, finished or in the making.
 #[derive(Debug)]
@@ -50,7 +53,17 @@ impl Store for Arriving {
         let shards = self.shards.len();
         let file = self.files.get(number).ok_or(StoreError::NoShard { number, shards })?;
         let path = prospect::path(&self.dir, file);
-        let read = File::open(&path).and_then(|open| open.read_exact_at(buf, span.offset()));
+        let place = || -> io::Result<u64> {
+            if path != layered::base_path(&self.dir, &file.name) {
+                return Ok(span.offset());
+            }
+            let known = Map::read(&folder::map_path(&self.dir, &file.name), file)?;
+            let compact = Compact::here(&self.dir, file, &known.unwrap_or_default());
+            let run = compact.run(span.offset()).filter(|(_, end)| span.end() <= *end);
+            run.map(|(at, _)| at).ok_or_else(|| io::Error::other("it is not here"))
+        };
+        let at = place();
+        let read = at.and_then(|at| File::open(&path)?.read_exact_at(buf, at));
         read.map_err(|error| StoreError::Read {
             file: path.display().to_string(),
             offset: span.offset(),

@@ -5,8 +5,8 @@
 //! processes brought and are bringing, larger than that; it takes the coldest experts away first. Nobody,
 //! with a limit or without, ever takes the hole that is left for an expert.
 //!
-//! Counted are blocks of the file system, each record and each shard with one more for the file system's own account of it. What
-//! setup put here, the first expert of each layer included, is not counted and never goes.
+//! Counted are blocks of the file system, each record and each shard with one more for the file system's own account of it;
+//! where experts lie layer by layer, the lengths of the layers' files ([`super::stacks`]). What setup put here, the first expert of each layer included, is not counted and never goes.
 //!
 //! Who may fetch a record is whoever has its [claim](Claim). Where there is a limit, one process at a time is
 //! at this, by a lock of `.deltafin/room`:
@@ -26,6 +26,8 @@
 //! what its place has is of no use: the next process that counts makes a hole of it. A map that lost its last
 //! lines with the power lost lines of records that came, for those of records that went are synced.
 
+mod fit;
+
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -39,7 +41,10 @@ use deltafin_store::hole::make_hole;
 
 use super::claim::Claim;
 use super::shelf::Shelf;
+use super::stack::Gathering;
+use super::stacks::Stacks;
 use crate::cut::Owner;
+use crate::map::Digest;
 use crate::{FetchError, folder};
 
 /// What a file system may need for its own account of a record, beside the record, and of a file with holes.
@@ -53,6 +58,8 @@ pub(super) struct Cache {
     dir: PathBuf,
     claims: PathBuf,
     shelves: Vec<Arc<Shelf>>,
+    /// Where experts lie that are not in the shards.
+    stacks: Stacks,
     limit: Option<u64>,
     clock: AtomicU64,
     heat: OnceLock<Weak<dyn Heat>>,
@@ -74,20 +81,26 @@ impl Cache {
         shelves: Vec<Arc<Shelf>>,
         limit: Option<u64>,
     ) -> Result<Cache, FetchError> {
+        let lock = |reason| FetchError::Lock { path: dir.to_owned(), reason };
+        let stacks = Stacks::open(dir, &shelves).map_err(lock)?;
         let cache = Cache {
             dir: dir.to_owned(),
             claims: folder::claims(dir),
             shelves,
+            stacks,
             limit,
             clock: AtomicU64::new(1),
             heat: OnceLock::new(),
             evicted: Mutex::default(),
         };
         if limit.is_some() {
-            probe(dir)?;
-            let turn = cache.turn();
-            let _turn = turn.map_err(|reason| FetchError::Lock { path: dir.to_owned(), reason })?;
-            cache.sweep().map_err(|error| FetchError::cache(dir, error))?;
+            if cache.stacks.is_empty() {
+                probe(dir)?;
+            }
+            let _turn = cache.turn().map_err(lock)?;
+            if cache.stacks.is_empty() {
+                cache.sweep().map_err(|error| FetchError::cache(dir, error))?;
+            }
         }
         Ok(cache)
     }
@@ -96,7 +109,7 @@ impl Cache {
     pub(super) fn check(&self, top_k: usize) -> Result<(), FetchError> {
         let Some(limit) = self.limit else { return Ok(()) };
         let experts = self.shelves.iter().flat_map(experts);
-        let largest = experts.map(|(shelf, numbers)| charges(&shelf, &numbers)).max();
+        let largest = experts.map(|(shelf, numbers)| self.charges(&shelf, &numbers)).max();
         let least = self.accounts() + largest.unwrap_or(0) * top_k as u64;
         match limit < least {
             true => Err(FetchError::Limit { path: self.dir.clone(), limit, least }),
@@ -104,9 +117,33 @@ impl Cache {
         }
     }
 
-    /// Bytes that a file system may need for its own account of the shards, once they have many holes.
+    /// Bytes that a file system may need for its own account of the shards, once they have many holes; or what the
+    /// last block of a layer's file may have beyond its end.
     fn accounts(&self) -> u64 {
-        self.shelves.len() as u64 * ACCOUNT_BYTES
+        if self.stacks.is_empty() {
+            return self.shelves.len() as u64 * ACCOUNT_BYTES;
+        }
+        let block = self.shelves.iter().map(|shelf| shelf.block()).max().unwrap_or(0);
+        self.stacks.len() as u64 * block
+    }
+
+    /// The layers' files.
+    pub(super) fn stacks(&self) -> &Stacks {
+        &self.stacks
+    }
+
+    /// Notes a piece that came, once it is on the drive; what was gathered of it goes to its layer's file.
+    pub(super) fn keep(
+        &self,
+        shelf: &Shelf,
+        number: usize,
+        digest: Digest,
+        gathered: Option<Gathering<'_>>,
+    ) -> io::Result<()> {
+        match gathered {
+            None => shelf.keep(number, digest),
+            Some(gathered) => self.stacks.put(&self.shelves, (shelf, number), digest, gathered),
+        }
     }
 
     pub(super) fn shelves(&self) -> &[Arc<Shelf>] {
@@ -134,14 +171,17 @@ impl Cache {
         let Some(limit) = self.limit else { return self.claim_all(wanted) };
         let _turn = self.turn()?;
         let Some(claims) = self.claim_all(wanted)? else { return Ok(None) };
+        if !self.stacks.is_empty() {
+            return Ok(self.fit(limit)?.then_some(claims));
+        }
         let over = self.count()?.saturating_sub(limit);
         Ok(self.evict(over)?.then_some(claims))
     }
 
     /// Ends a claim under which nothing whole came; what came takes no room, where that can be helped.
     pub(super) fn let_go(&self, shelf: &Shelf, number: usize, claim: Claim) {
-        // Without locks another process may be bringing it.
-        if claim.keeps_others_out() {
+        // Without locks another process may be bringing it. What did not come whole has no slot yet.
+        if claim.keeps_others_out() && self.stacks.is_empty() {
             // A failure costs room alone: whoever opens the folder next with a limit counts it.
             let _ = self.free(shelf, vec![(number, claim)]);
         }
@@ -179,13 +219,13 @@ impl Cache {
         self.look()?;
         let mut bytes = self.accounts();
         for (shelf, numbers) in self.shelves.iter().flat_map(experts) {
-            bytes += charges(&shelf, &numbers.filtered(|number| shelf.is_here(number)));
+            bytes += self.charges(&shelf, &numbers.filtered(|number| shelf.is_here(number)));
         }
         for (shelf, number) in &coming {
             match self.claim(shelf, *number)? {
                 Some(claim) => self.free(shelf, vec![(*number, claim)])?,
                 None if shelf.is_here(*number) => {}
-                None => bytes += charge(shelf, *number),
+                None => bytes += self.charge(shelf, *number),
             }
         }
         Ok(bytes)
@@ -243,16 +283,21 @@ impl Cache {
         Ok(true)
     }
 
-    /// Every expert that is here and that this process does not read.
-    fn candidates(&self) -> Vec<Candidate> {
+    /// How much experts are used at this moment.
+    fn heat_of(&self) -> impl Fn(Owner) -> f32 + use<> {
         let heat = self.heat.get().and_then(Weak::upgrade).map(|heat| heat.heat());
-        let heat_of = |owner: Owner| match (owner, &heat) {
+        move |owner: Owner| match (owner, &heat) {
             (Owner::Expert(layer, expert), Some((counts, per_layer))) => {
                 let at = layer as usize * per_layer + expert as usize;
                 counts.get(at).copied().unwrap_or(0.0)
             }
             _ => 0.0,
-        };
+        }
+    }
+
+    /// Every expert that is here and that this process does not read.
+    fn candidates(&self) -> Vec<Candidate> {
+        let heat_of = self.heat_of();
         let candidate = |(shelf, numbers): (Arc<Shelf>, Vec<usize>)| {
             let numbers = numbers.filtered(|number| shelf.is_here(number));
             let used = numbers.iter().map(|number| shelf.used(*number)).max()?;
@@ -278,7 +323,19 @@ impl Cache {
         let mut evicted = self.evicted.lock().unwrap_or_else(PoisonError::into_inner);
         evicted.reads += 1;
         evicted.bytes += numbers.iter().map(|number| shelf.piece(*number).bytes).sum::<u64>();
-        Ok(charges(shelf, numbers))
+        Ok(self.charges(shelf, numbers))
+    }
+
+    /// Bytes that a piece counts for, here or on its way.
+    fn charge(&self, shelf: &Shelf, number: usize) -> u64 {
+        let piece = shelf.piece(number);
+        let blocks = shelf.blocks(piece.offset..piece.end());
+        let in_shard = || blocks.end - blocks.start + ACCOUNT_BYTES;
+        self.stacks.slot_bytes(shelf, number).unwrap_or_else(in_shard)
+    }
+
+    fn charges(&self, shelf: &Shelf, numbers: &[usize]) -> u64 {
+        numbers.iter().map(|number| self.charge(shelf, *number)).sum()
     }
 
     /// Makes holes of claimed pieces, if they are not noted.
@@ -323,17 +380,6 @@ impl Filtered for Vec<usize> {
     fn filtered(&self, keeps: impl Fn(usize) -> bool) -> Vec<usize> {
         self.iter().copied().filter(|number| keeps(*number)).collect()
     }
-}
-
-/// Bytes that a piece counts for, here or on its way.
-fn charge(shelf: &Shelf, number: usize) -> u64 {
-    let piece = shelf.piece(number);
-    let blocks = shelf.blocks(piece.offset..piece.end());
-    blocks.end - blocks.start + ACCOUNT_BYTES
-}
-
-fn charges(shelf: &Shelf, numbers: &[usize]) -> u64 {
-    numbers.iter().map(|number| charge(shelf, *number)).sum()
 }
 
 /// Tries in earnest whether room can be given back here: what a file system says and what it does are two things.

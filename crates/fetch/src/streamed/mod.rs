@@ -10,6 +10,9 @@
 //!                └ no ─► claimed, so that one process fetches it ─► range ─► file ─► synced ─► noted
 //! ```
 //!
+//! Where files cannot have holes an expert goes to the file of its layer instead ([`stacks`]), and reads find it there
+//! ([`spread`]).
+//!
 //! Any number of processes may do this in one folder at a time: each sees what the others noted. Setting
 //! the folder up keeps all of them out.
 
@@ -18,6 +21,9 @@ mod claim;
 mod held;
 mod notes;
 mod shelf;
+mod spread;
+mod stack;
+mod stacks;
 
 use std::fmt;
 use std::fs::{self, File};
@@ -41,7 +47,7 @@ use crate::cut::Piece;
 use crate::folder::{self, Kind};
 use crate::lanes::{Lanes, Pace};
 use crate::map::Digest;
-use crate::piece::{self, Broken, Traffic};
+use crate::piece::{self, Broken, Sink, Traffic};
 use crate::remote::{Manner, reach};
 use crate::{Event, FetchError, Patience, Source, Watch};
 use cache::{Cache, Place};
@@ -55,6 +61,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A source that has sent no byte for so long gives nothing, as far as an interrupt is concerned: its connections may
 /// stand still long before anybody says so.
 const QUIET: Duration = Duration::from_millis(500);
+
+/// Records that are on their way at once where each is in memory until it is whole.
+const GATHERED_AT_ONCE: usize = 4;
 
 /// A file that has another entity tag than before is asked for again this often, where that may be.
 const TRIES: u32 = 3;
@@ -124,11 +133,19 @@ fn check_whole(checkpoint: &Checkpoint, dir: &Path) -> Result<(), FetchError> {
     }
 }
 
+/// A shard that the source does not have.
+fn empty(name: &str) -> Shard {
+    Shard { name: name.to_owned(), len: 0 }
+}
+
 /// Pieces of a shelf, by their numbers.
 type Part = (Arc<Shelf>, std::ops::Range<usize>);
 
 /// The shards of the folder, with holes that are filled when somebody asks for what is in them.
 struct Streamed {
+    /// As in the released files.
+    shards: Vec<Shard>,
+    /// Those of the shards, by their numbers, then those of layers.
     local: LocalShards,
     distant: Arc<Placed>,
 }
@@ -143,6 +160,8 @@ struct Placed {
 /// The way to the source.
 struct Reach {
     dir: PathBuf,
+    /// All shards of the checkpoint.
+    shards: Vec<Shard>,
     cache: Cache,
     traffic: Traffic,
     /// Nothing once this is being dropped.
@@ -171,14 +190,20 @@ impl Reach {
         let record = folder::record(dir)?.ok_or_else(unfinished)?;
         let disk = |error| FetchError::cache(dir, error);
         fs::create_dir_all(folder::claims(dir)).map_err(disk)?;
-        let mut shelves = Vec::new();
+        let (mut shelves, mut shards) = (Vec::new(), Vec::new());
         for file in record.listing.files.iter().filter(|file| file.is_shard()) {
+            shards.push(Shard { name: file.name.clone(), len: file.bytes });
             match Shelf::open(dir, file).map_err(disk)? {
                 shelf::Found::Whole => {}
                 shelf::Found::Part(shelf) => shelves.push(Arc::from(shelf)),
                 shelf::Found::Nothing => return Err(unfinished()),
             }
         }
+        let layered = shelves.iter().filter(|shelf: &&Arc<Shelf>| shelf.is_layered()).count();
+        if layered > 0 && layered < shelves.len() {
+            return Err(unfinished());
+        }
+        let jobs = if layered > 0 { jobs.min(GATHERED_AT_ONCE) } else { jobs };
         let cache = Cache::open(dir, shelves, cache_limit)?;
         let mut builder = Builder::new_multi_thread();
         let builder = builder.worker_threads(2).thread_name("fetch").enable_all();
@@ -202,7 +227,8 @@ impl Reach {
             given_up: AtomicBool::new(false),
         };
         let (dir, runtime, lanes) = (dir.to_owned(), Some(runtime), jobs.max(1));
-        Ok(Reach { dir, cache, traffic, runtime, lanes, interrupted, silence, _lock: lock })
+        let _lock = lock;
+        Ok(Reach { dir, shards, cache, traffic, runtime, lanes, interrupted, silence, _lock })
     }
 
     /// The store of these shards.
@@ -214,9 +240,20 @@ impl Reach {
             Some(shelf) => shelf.path().to_owned(),
             None => self.dir.join(name),
         });
-        let local = LocalShards::open_written(names, files)?;
+        let stacks = self.cache.stacks();
+        let (shards, local) = if stacks.is_empty() {
+            let local = LocalShards::open_written(names, files)?;
+            (local.shards().to_vec(), local)
+        } else {
+            let of = |name: &String| self.shards.iter().find(|shard| shard.name == *name).cloned();
+            let layers = stacks.paths().map(Path::to_owned);
+            let words = stacks.paths().map(|path| path.display().to_string());
+            let all: Vec<String> = names.iter().cloned().chain(words).collect();
+            let local = LocalShards::open_growing(&all, files.chain(layers))?;
+            (names.iter().map(|name| of(name).unwrap_or_else(|| empty(name))).collect(), local)
+        };
         let distant = Arc::new(Placed { shelves, reach: Arc::clone(self) });
-        Ok(Arc::new(Streamed { local, distant }))
+        Ok(Arc::new(Streamed { shards, local, distant }))
     }
 
     /// Brings what is not here of a read's pieces, unless other processes do, and holds all of them.
@@ -274,9 +311,11 @@ impl Reach {
         let piece = shelf.piece(number);
         let disk = |error| shelf.failed(number, FetchError::disk(shelf.path(), error).to_string());
         let stopped = || shelf.failed(number, "interrupted".to_owned());
+        let gathered = self.cache.stacks().gathering(shelf, number);
+        let to: &dyn Sink = gathered.as_ref().map_or(shelf, |gathered| gathered);
         let mut tries = 1;
         let digest = loop {
-            match self.range(shelf, piece, stop).ok_or_else(stopped)? {
+            match self.range(to, piece, stop).ok_or_else(stopped)? {
                 Ok(digest) => break digest,
                 Err(Broken::Changed(_)) if tries < TRIES && shelf.forgets_tag() => tries += 1,
                 Err(Broken::Changed(why)) => {
@@ -289,13 +328,13 @@ impl Reach {
                 Err(Broken::Disk(error)) => return Err(disk(error)),
             }
         };
-        shelf.keep(number, digest).map_err(disk)
+        self.cache.keep(shelf, number, digest, gathered).map_err(disk)
     }
 
     /// Fetches a piece; nothing if it was stopped.
     fn range(
         &self,
-        shelf: &Shelf,
+        to: &dyn Sink,
         piece: Piece,
         stop: &AtomicBool,
     ) -> Option<Result<Digest, Broken>> {
@@ -303,7 +342,7 @@ impl Reach {
         self.traffic.given_up.store(false, Ordering::Relaxed);
         self.runtime.as_ref()?.block_on(async {
             tokio::select! {
-                fetched = piece::fetch(&self.traffic, shelf, piece) => Some(fetched),
+                fetched = piece::fetch(&self.traffic, to, piece) => Some(fetched),
                 () = self.stopped(stop) => None,
             }
         })
@@ -404,7 +443,7 @@ impl Distant for Placed {
 
 impl Store for Streamed {
     fn shards(&self) -> &[Shard] {
-        self.local.shards()
+        &self.shards
     }
 
     fn read_exact(&self, span: Span, buf: &mut [u8]) -> Result<(), StoreError> {
@@ -414,15 +453,20 @@ impl Store for Streamed {
                 Some(hold) => hold,
                 None => self.distant.hold(&pieces, &AtomicBool::new(false))?,
             };
-            self.local.read_exact(span, buf)?;
+            let read = self.read_here(span, buf);
             if hold.is_for_good() || self.distant.was_kept(&pieces, &hold) {
-                return Ok(());
+                return read;
             }
         }
     }
 
     fn file(&self, shard: ShardId) -> Option<LocalFile<'_>> {
-        self.local.file(shard)
+        match self.distant.reach.cache.stacks().is_empty() {
+            true => self.local.file(shard),
+            false => {
+                (shard.index() < self.shards.len()).then(|| LocalFile::new(self, shard.index()))
+            }
+        }
     }
 
     fn distant(&self) -> Option<Arc<dyn Distant>> {

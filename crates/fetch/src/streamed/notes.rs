@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cut::Piece;
 use crate::listing::RemoteFile;
-use crate::map::{self, Digest, Known};
+use crate::map::{self, Digest, Known, Slot};
 
 /// A map, as far as it was read.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ impl Notes {
             Err(error) => return Err(error),
         };
         let bytes = rest(&file, 0)?;
-        let Some(begin) = map::begin_of_lines(&bytes, of) else { return Ok(None) };
-        let (known, read_to) = (Known::default(), begin as u64);
+        let Some((begin, is_layered)) = map::begin_of_lines(&bytes, of) else { return Ok(None) };
+        let (known, read_to) = (Known { is_layered, ..Known::default() }, begin as u64);
         let path = path.to_owned();
         let mut notes = Notes { path, file, of_bytes: of.bytes, known, read_to };
         notes.catch_up()?;
@@ -68,6 +68,16 @@ impl Notes {
         self.add(&map::piece_line(piece.offset, piece.bytes, digest))
     }
 
+    /// Notes that a piece is here, in the file of its layer.
+    pub(super) fn note_slotted(
+        &mut self,
+        piece: Piece,
+        digest: &Digest,
+        slot: Slot,
+    ) -> io::Result<()> {
+        self.add(&map::slotted_line(piece.offset, piece.bytes, digest, slot))
+    }
+
     /// Notes what the server calls the file.
     pub(super) fn note_tag(&mut self, tag: &str) -> io::Result<()> {
         self.add(&map::tag_line(tag))
@@ -75,9 +85,11 @@ impl Notes {
 
     /// Notes that pieces are here no more. Whoever makes holes syncs the map first.
     pub(super) fn note_gone(&mut self, pieces: impl Iterator<Item = Piece>) -> io::Result<()> {
-        // Not by the file that is open to be added to: that one writes at its end, whatever is said.
-        let head = OpenOptions::new().write(true).open(&self.path)?;
-        head.write_all_at(map::VERSION, map::VERSION_AT)?;
+        if !self.known.is_layered {
+            // Not by the file that is open to be added to: that one writes at its end, whatever is said.
+            let head = OpenOptions::new().write(true).open(&self.path)?;
+            head.write_all_at(map::VERSION, map::VERSION_AT)?;
+        }
         self.add(&pieces.map(|piece| map::gone_line(piece.offset)).collect::<String>())
     }
 

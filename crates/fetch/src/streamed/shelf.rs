@@ -14,8 +14,9 @@ use deltafin_store::hole::make_hole;
 
 use super::notes::Notes;
 use crate::cut::{Owner, Piece};
+use crate::layered::{self, Compact, PAGE_BYTES};
 use crate::listing::RemoteFile;
-use crate::map::Digest;
+use crate::map::{Digest, Slot};
 use crate::piece::Sink;
 use crate::{Proof, folder, prospect, stray};
 
@@ -34,12 +35,25 @@ pub(super) enum Found {
     Nothing,
 }
 
+/// Bytes of a shard, and where they lie together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lie {
+    /// In the file of this layer; in the shard's own if in none.
+    pub(super) layer: Option<u32>,
+    /// The first of them there.
+    pub(super) at: u64,
+    /// How many.
+    pub(super) bytes: u64,
+}
+
 /// A shard in the making.
 #[derive(Debug)]
 pub(super) struct Shelf {
     file: RemoteFile,
     path: PathBuf,
     out: File,
+    /// Where what every token uses lies in it, where it lies layer by layer.
+    compact: Option<Compact>,
     /// Bytes of a block of the file system.
     block: u64,
     /// All there are, by their first byte.
@@ -60,18 +74,30 @@ struct State {
     readers: AtomicU32,
     /// When it was last used: a number that grows.
     used: AtomicU64,
+    /// Where it lies, or lay, in the file of its layer.
+    at: AtomicU64,
+}
+
+impl State {
+    fn of(piece: &Piece) -> State {
+        State { at: AtomicU64::new(piece.offset % PAGE_BYTES), ..State::default() }
+    }
 }
 
 impl Shelf {
     /// What a folder has of a shard.
     pub(super) fn open(dir: &Path, file: &RemoteFile) -> io::Result<Found> {
-        let (whole, path) = (dir.join(&file.name), folder::part_path(dir, &file.name));
+        let whole = dir.join(&file.name);
         let Some(notes) = Notes::open(&folder::map_path(dir, &file.name), file)? else {
             return Ok(Found::Nothing);
         };
         if notes.known().proven && whole.exists() {
             return Ok(Found::Whole);
         }
+        let path = match notes.known().is_layered {
+            true => layered::base_path(dir, &file.name),
+            false => folder::part_path(dir, &file.name),
+        };
         let out = match OpenOptions::new().read(true).write(true).open(&path) {
             Ok(out) => out,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
@@ -80,11 +106,13 @@ impl Shelf {
         let Some(pieces) = prospect::pieces_here(dir, file, notes.known()) else {
             return Ok(Found::Nothing);
         };
+        let compact = notes.known().is_layered.then(|| Compact::of(&pieces));
+        let pieces = if compact.is_some() { layered::pieces(pieces) } else { pieces };
         let block = out.metadata()?.blksize().clamp(BLOCK_BYTES, BLOCK_BYTES_MAX);
-        let states = pieces.iter().map(|_| State::default()).collect();
+        let states = pieces.iter().map(State::of).collect();
         let tag = notes.known().tag.clone();
         let (file, notes, tag) = (file.clone(), Mutex::new(notes), Mutex::new(tag));
-        let shelf = Shelf { file, path, out, block, pieces, states, notes, tag };
+        let shelf = Shelf { file, path, out, compact, block, pieces, states, notes, tag };
         shelf.take_over(&shelf.notes());
         Ok(Found::Part(Box::new(shelf)))
     }
@@ -95,6 +123,38 @@ impl Shelf {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it lies layer by layer.
+    pub(super) fn is_layered(&self) -> bool {
+        self.compact.is_some()
+    }
+
+    /// Bytes of a block of the file system.
+    pub(super) fn block(&self) -> u64 {
+        self.block
+    }
+
+    /// Where the byte at an offset lies, and those after it; nothing where it is of no piece.
+    pub(super) fn lie(&self, offset: u64) -> Option<Lie> {
+        let number = self.pieces.partition_point(|piece| piece.end() <= offset);
+        let piece = *self.pieces.get(number).filter(|piece| piece.offset <= offset)?;
+        match (&self.compact, piece.owner.layer()) {
+            (Some(_), Some(layer)) if self.may_go(number) => {
+                let at = self.slot_at(number) + (offset - piece.offset);
+                Some(Lie { layer: Some(layer), at, bytes: piece.end() - offset })
+            }
+            (Some(compact), _) => {
+                let (at, end) = compact.run(offset)?;
+                Some(Lie { layer: None, at, bytes: end - offset })
+            }
+            (None, _) => Some(Lie { layer: None, at: offset, bytes: self.file.bytes - offset }),
+        }
+    }
+
+    /// Where a piece lies, or lay, in the file of its layer.
+    pub(super) fn slot_at(&self, number: usize) -> u64 {
+        self.states[number].at.load(Ordering::Acquire)
     }
 
     pub(super) fn pieces(&self) -> &[Piece] {
@@ -167,8 +227,19 @@ impl Shelf {
     }
 
     fn take_over(&self, notes: &Notes) {
-        for (piece, state) in self.pieces.iter().zip(&self.states) {
-            state.turns.store(notes.known().turns(piece), Ordering::Release);
+        for (number, (piece, state)) in self.pieces.iter().zip(&self.states).enumerate() {
+            let turns = notes.known().turns(piece);
+            let slot = notes.known().slots.get(&piece.offset);
+            let is_lost = || match slot.filter(|slot| piece.owner.layer() == Some(slot.layer)) {
+                Some(slot) => {
+                    state.at.store(slot.at, Ordering::Release);
+                    false
+                }
+                None => true,
+            };
+            // What no line gives a place in its own layer's file is not here.
+            let is_absent = self.is_layered() && self.may_go(number) && is_lost();
+            state.turns.store(if is_absent { turns & !1 } else { turns }, Ordering::Release);
         }
     }
 
@@ -195,6 +266,14 @@ impl Shelf {
         self.out.sync_data()?;
         let mut notes = self.notes();
         notes.note(self.pieces[number], &digest)?;
+        self.take_over(&notes);
+        Ok(())
+    }
+
+    /// Notes a piece that is on the drive in the file of its layer.
+    pub(super) fn keep_slotted(&self, number: usize, digest: Digest, slot: Slot) -> io::Result<()> {
+        let mut notes = self.notes();
+        notes.note_slotted(self.pieces[number], &digest, slot)?;
         self.take_over(&notes);
         Ok(())
     }

@@ -5,6 +5,7 @@ mod ahead;
 mod faults;
 mod full;
 mod hopeless;
+mod layered;
 mod limited;
 mod packed;
 mod random;

@@ -11,7 +11,8 @@ use std::{fs, thread};
 
 use deltafin_engine::{Engine, EngineOptions, Prefetch};
 use deltafin_fetch::{
-    Event, FetchError, Order, Patience, Streaming, Wanted, give_up, install, open_streamed, verify,
+    Event, FetchError, Layout, Order, Patience, Streaming, Wanted, give_up, install, open_streamed,
+    verify,
 };
 use deltafin_store::Checkpoint;
 use deltafin_testkit::hub::{Hub, Misstep, Missteps, checkpoint_files};
@@ -32,8 +33,18 @@ fn hub_of(name: &str) -> Hub {
 }
 
 pub(crate) fn set_up(hub: &Hub, dir: &Path, wanted: Wanted) -> Result<u64, FetchError> {
+    set_up_as(hub, dir, wanted, Layout::Auto)
+}
+
+/// As [`set_up`], so that it lies in this way.
+pub(crate) fn set_up_as(
+    hub: &Hub,
+    dir: &Path,
+    wanted: Wanted,
+    layout: Layout,
+) -> Result<u64, FetchError> {
     let (source, endpoint) = (source(), hub.endpoint());
-    let order = Order { wanted, ..order(&source, dir, &endpoint) };
+    let order = Order { wanted, layout, ..order(&source, dir, &endpoint) };
     install(&order, quiet(), &AtomicBool::new(false)).map(|installed| installed.received)
 }
 

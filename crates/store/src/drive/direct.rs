@@ -17,12 +17,12 @@ pub(super) fn read_run(
     let mut again = false;
     let forget = || {
         again = true;
-        file.forget();
+        file.forget(run.wanted());
     };
     let read = twice(
         || file.direct(run.wanted()),
         forget,
-        |open| read_pages(open, buf, run.enough, run.at),
+        |open| read_pages(open, buf, run.enough, begin(file, run)),
     );
     let outcome = read.and_then(|got| match got {
         Ok(got) if got >= run.enough => Ok(got),
@@ -30,6 +30,11 @@ pub(super) fn read_run(
         Err(error) => Err(failed(file, run, &error)),
     });
     (outcome, again)
+}
+
+/// Where in its file a run begins.
+pub(super) fn begin(file: LocalFile<'_>, run: Run) -> u64 {
+    file.place(run.wanted()) - run.lead as u64
 }
 
 /// Reads whole pages until `enough` bytes are there or the file ends; gives the bytes read.

@@ -78,6 +78,13 @@ impl Landing for Kept {
                 drop(hold);
                 self.begin_again(ticket, pieces, filled.into_slab());
             }
+            // What was taken away may have been the end of its file.
+            (Some(Held { pieces, hold }), Landed::Failed(slab, _))
+                if !self.distant.was_kept(&pieces, &hold) =>
+            {
+                drop(hold);
+                self.begin_again(ticket, pieces, slab);
+            }
             (held, landed) => {
                 drop(held);
                 self.landing.landed(ticket, landed);

@@ -46,13 +46,23 @@ impl Stamp {
     }
 }
 
+/// Whether somebody writes to files while they are read: what a stamp has to say then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// Nobody does.
+    Never,
+    /// The time of modification says nothing.
+    InPlace,
+    /// Neither does the length.
+    AtItsEnd,
+}
+
 /// Files by number, each open in up to two ways. A reader holds its file by a count, so closing never pulls a file away
 /// from under a read; for that moment there may be one more open than the bound.
 #[derive(Debug)]
 pub(super) struct FilePool {
     files: Vec<(PathBuf, Stamp)>,
-    /// Somebody writes to the files; then the time of modification says nothing.
-    are_written: bool,
+    written: Written,
     max_open: usize,
     open: Mutex<Open>,
 }
@@ -71,14 +81,10 @@ struct Slot {
 }
 
 impl FilePool {
-    pub(super) fn new(
-        files: Vec<(PathBuf, Stamp)>,
-        are_written: bool,
-        max_open: usize,
-    ) -> FilePool {
+    pub(super) fn new(files: Vec<(PathBuf, Stamp)>, written: Written, max_open: usize) -> FilePool {
         let slots = files.iter().flat_map(|_| [None, None]).collect();
         let open = Mutex::new(Open { slots, count: 0, clock: 0 });
-        FilePool { files, are_written, max_open, open }
+        FilePool { files, written, max_open, open }
     }
 
     pub(super) fn max_open(&self) -> usize {
@@ -142,9 +148,10 @@ impl FilePool {
         };
         let (file, now) =
             opened.and_then(with_stamp).map_err(|error| failed(name(), wanted, &error))?;
-        let now = match self.are_written {
-            true => Stamp { modified: stamp.modified, ..now },
-            false => now,
+        let now = match self.written {
+            Written::Never => now,
+            Written::InPlace => Stamp { modified: stamp.modified, ..now },
+            Written::AtItsEnd => Stamp { modified: stamp.modified, len: stamp.len, ..now },
         };
         let Some(what) = stamp.difference(&now) else { return Ok(file) };
         let (file, offset, wanted) = (name(), wanted.offset(), wanted.len());

@@ -5,4 +5,5 @@ mod contract;
 mod faults;
 mod modes;
 mod order;
+mod place;
 mod support;

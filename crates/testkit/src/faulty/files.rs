@@ -59,7 +59,11 @@ impl Files for FaultyStore {
         }
     }
 
-    fn forget(&self, number: usize) {
-        self.file_of(number).forget();
+    fn place(&self, number: usize, wanted: Span) -> u64 {
+        self.file_of(number).place(wanted)
+    }
+
+    fn forget(&self, number: usize, wanted: Span) {
+        self.file_of(number).forget(wanted);
     }
 }

@@ -2,6 +2,7 @@
 
 mod ring;
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::direct::{Progress, ended, failed};
+use super::direct::{Progress, begin, ended, failed};
 use super::layout::Run;
 use super::queue::Chunk;
 use super::threads::Shared;
@@ -124,9 +125,9 @@ fn transfer(ring: &mut Ring, file: LocalFile<'_>, run: Run) -> Result<(), String
     let arena = Arena::new(PAGE_BYTES).map_err(|error| error.to_string())?;
     let slab = arena.take(run.len).ok_or("the first transfer is longer than its memory")?;
     let mut cut = Cut::new(slab);
-    let file = file.direct(run.wanted()).map_err(|error| error.to_string())?;
+    let open = file.direct(run.wanted()).map_err(|error| error.to_string())?;
     let chunk = Chunk::alone(run, cut.lend(run.len));
-    ring.start(Flight { chunk, file, progress: Progress::default(), tried_again: false });
+    ring.start(flight(chunk, open, begin(file, run), false));
     loop {
         ring.wait();
         if let Some(Ended::Flight(flight, outcome)) = ring.ended() {
@@ -140,6 +141,11 @@ fn transfer(ring: &mut Ring, file: LocalFile<'_>, run: Run) -> Result<(), String
 
 fn file_of(store: &dyn Store, run: Run) -> LocalFile<'_> {
     store.file(run.piece.shard()).expect("the shards of a drive with a ring are files")
+}
+
+/// The first flight of a chunk, or the first since its file was opened afresh.
+fn flight(chunk: Chunk, file: Arc<File>, at: u64, tried_again: bool) -> Flight {
+    Flight { chunk, file, at, progress: Progress::default(), tried_again }
 }
 
 /// What the thread works with.
@@ -175,11 +181,9 @@ impl<F: Flights> Drive<'_, F> {
     }
 
     fn launch(&mut self, chunk: Chunk) {
-        match file_of(&*self.shared.store, chunk.run).direct(chunk.run.wanted()) {
-            Ok(file) => {
-                let progress = Progress::default();
-                self.ring.start(Flight { chunk, file, progress, tried_again: false });
-            }
+        let (run, file) = (chunk.run, file_of(&*self.shared.store, chunk.run));
+        match file.direct(run.wanted()) {
+            Ok(open) => self.ring.start(flight(chunk, open, begin(file, run), false)),
             Err(error) => self.shared.lock().done(chunk, Err(error)),
         }
     }
@@ -212,18 +216,12 @@ impl<F: Flights> Drive<'_, F> {
                 return self.ring.start(flight);
             }
             Err(_) if !flight.tried_again => {
-                file.forget();
+                file.forget(run.wanted());
                 self.shared.lock().count_retry();
                 match file.direct(run.wanted()) {
-                    Ok(file) => {
-                        let progress = Progress::default();
-                        let Flight { chunk, .. } = flight;
-                        return self.ring.start(Flight {
-                            chunk,
-                            file,
-                            progress,
-                            tried_again: true,
-                        });
+                    Ok(open) => {
+                        let again = self::flight(flight.chunk, open, begin(file, run), true);
+                        return self.ring.start(again);
                     }
                     Err(error) => Err(error),
                 }

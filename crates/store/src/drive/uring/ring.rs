@@ -24,6 +24,8 @@ const BELL: u64 = u64::MAX;
 pub(super) struct Flight {
     pub(super) chunk: Chunk,
     pub(super) file: Arc<File>,
+    /// Where in the file the run begins.
+    pub(super) at: u64,
     pub(super) progress: Progress,
     pub(super) tried_again: bool,
 }
@@ -171,13 +173,13 @@ fn buffer(registered: &[Arc<Arena>], arena: &Arc<Arena>, start: usize, len: usiz
 }
 
 fn entry(flight: &mut Flight, registered: &[Arc<Arena>]) -> squeue::Entry {
-    let Flight { chunk, file, progress, .. } = flight;
+    let Flight { chunk, file, at, progress, .. } = flight;
     let from = progress.resume();
     let (arena, start) = chunk.part.place();
     let len = chunk.run.len - from;
     let buffer = buffer(registered, arena, start + from, len);
     let address = chunk.part.bytes_mut()[from..].as_mut_ptr();
-    let (fd, at) = (Fd(file.as_raw_fd()), chunk.run.at + from as u64);
+    let (fd, at) = (Fd(file.as_raw_fd()), *at + from as u64);
     match buffer {
         Some(buffer) => opcode::ReadFixed::new(fd, address, len as u32, buffer).offset(at).build(),
         None => opcode::Read::new(fd, address, len as u32).offset(at).build(),
