@@ -1,9 +1,11 @@
 //! Any bytes as the map of a file in the making: of another file, or every piece is inside the file, and
 //! what is known is written so that it reads back as itself.
 
+use std::collections::BTreeMap;
+
 use crate::Proof;
 use crate::listing::RemoteFile;
-use crate::map::{parse, text};
+use crate::map::{Known, parse, text};
 
 pub(crate) fn check(data: &[u8]) {
     let name = "model-00001-of-000012.safetensors".to_owned();
@@ -17,6 +19,8 @@ pub(crate) fn check(data: &[u8]) {
         // Each line of a piece has 68 bytes and more: what is kept is never more than what came.
         assert!(known.pieces.len() <= data.len() / 68);
         let again = text(&file, &known).expect("JSON takes any text");
-        assert_eq!(parse(again.as_bytes(), &file), Some(known));
+        // How often a piece went is for who watches the map that is there, not for one that is written anew.
+        let kept = Known { gone: BTreeMap::new(), ..known };
+        assert_eq!(parse(again.as_bytes(), &file), Some(kept));
     }
 }

@@ -2,6 +2,9 @@
 
 use deltafin_checkpoint::{Header, TensorInfo};
 
+/// Bytes that lie elsewhere than in their shard keep their offset modulo this: reads past the page cache bring the
+/// same pages.
+pub(crate) const PAGE_BYTES: u64 = 4096;
 /// The longest piece. A record of K3 has 17.5 MB.
 const PIECE_BYTES: u64 = 32 << 20;
 /// The length that a shard begins with.

@@ -15,8 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::cut::Piece;
-use crate::layered::PAGE_BYTES;
+use crate::cut::{PAGE_BYTES, Piece};
 use crate::listing::RemoteFile;
 use crate::proof::{hex, unhex};
 

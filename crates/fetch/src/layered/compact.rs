@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{PAGE_BYTES, is_slotted};
-use crate::cut::{Owner, Piece};
+use super::is_slotted;
+use crate::cut::{Owner, PAGE_BYTES, Piece};
 use crate::listing::RemoteFile;
 use crate::map::Known;
 use crate::prospect;

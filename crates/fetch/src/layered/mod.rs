@@ -7,7 +7,7 @@
 //! ```
 //!
 //! **Promise.** No file grows by bytes that are not there yet. Every piece lies at an offset that is the one in
-//! its shard modulo [`PAGE_BYTES`], so that reads past the page cache bring the same pages.
+//! its shard modulo [`PAGE_BYTES`](crate::cut::PAGE_BYTES), so that reads past the page cache bring the same pages.
 //!
 //! In a base the places follow from the header; in a layer's file all slots are of one length, and any record of the
 //! layer may go to any of them.
@@ -28,8 +28,6 @@ use crate::part::digest_of;
 pub(crate) use compact::Compact;
 pub(crate) use gather::{gather, given_back, remove, sweep};
 
-/// What offsets stay the same by.
-pub(crate) const PAGE_BYTES: u64 = 4096;
 /// Bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;
 

@@ -13,8 +13,8 @@ use deltafin_store::StoreError;
 use deltafin_store::hole::make_hole;
 
 use super::notes::Notes;
-use crate::cut::{Owner, Piece};
-use crate::layered::{self, Compact, PAGE_BYTES};
+use crate::cut::{Owner, PAGE_BYTES, Piece};
+use crate::layered::{self, Compact};
 use crate::listing::RemoteFile;
 use crate::map::{Digest, Slot};
 use crate::piece::Sink;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::shelf::Shelf;
-use crate::layered::{PAGE_BYTES, records_path};
+use crate::cut::PAGE_BYTES;
+use crate::layered::records_path;
 use crate::listing::RemoteFile;
 use crate::piece::Sink;
 
