@@ -1,7 +1,7 @@
 //! What a model and its use ask of memory, before anybody knows how much there is.
 
 use crate::Workspace;
-use deltafin_spec::{FfnKind, GlobalTensor, LayerId, ModelSpec, SpineTensor};
+use deltafin_spec::{FfnKind, GlobalTensor, Half, LayerId, ModelSpec, SpineTensor};
 
 /// Direct reads start and end at multiples of this.
 pub const READ_ALIGN: u64 = 4096;
@@ -61,7 +61,7 @@ pub struct Demand {
     pub workspace: Workspace,
     /// Prompt rows asked for; at least one.
     pub chunk: usize,
-    /// Rooms of the spine's units in the order of use: the layers, then the output head.
+    /// Rooms of the spine's units in the order of use: the layers, each in two halves, then the output head.
     pub spine: Vec<u64>,
     /// Room of one expert record; of the largest where they differ.
     pub expert: u64,
@@ -91,7 +91,9 @@ pub struct Rooms {
 impl Rooms {
     /// Those of a model of which only the dimensions are known, in the released layout.
     pub fn of_spec(spec: &ModelSpec, format: SpineFormat) -> Rooms {
-        let layers = spec.layer_ids().map(|layer| room(spine_layer_bytes(spec, layer, format)));
+        let half = |layer, half| half_room(half_bytes(spec, layer, half, format));
+        let layers = spec.layer_ids();
+        let layers = layers.map(|layer| Half::ALL.iter().map(|h| half(layer, *h)).sum());
         let spine = layers.chain([head_room(spec, format)]).collect();
         let expert = if spec.count_ffn(FfnKind::Moe) > 0 { room(spec.expert_bytes()) } else { 0 };
         Rooms { spine, expert }
@@ -143,11 +145,23 @@ pub fn room(bytes: u64) -> u64 {
     (bytes + 2 * READ_ALIGN).next_multiple_of(READ_ALIGN)
 }
 
+/// Runs of a shard that hold one half of a layer's spine: its vectors of full precision, its matrices, and
+/// norms between those of the other half.
+const HALF_RUNS: u64 = 3;
+
+/// The room of a half of a layer's spine.
+fn half_room(bytes: u64) -> u64 {
+    room(bytes) + (HALF_RUNS - 1) * 2 * READ_ALIGN
+}
+
+fn half_bytes(spec: &ModelSpec, layer: LayerId, half: Half, format: SpineFormat) -> u64 {
+    let roles = spec.spine(layer).filter(|role| role.half() == half);
+    roles.map(|role| tensor_bytes(spec, role, format)).sum()
+}
+
 /// Bytes of a layer's spine in this format.
 pub(crate) fn spine_layer_bytes(spec: &ModelSpec, layer: LayerId, format: SpineFormat) -> u64 {
-    let layer = spec.layer(layer);
-    let has = |role: &&SpineTensor| role.belongs_to(layer, spec.moe.latent_norm);
-    SpineTensor::ALL.iter().filter(has).map(|role| tensor_bytes(spec, *role, format)).sum()
+    Half::ALL.into_iter().map(|half| half_bytes(spec, layer, half, format)).sum()
 }
 
 /// The router and the write strength decide discretely or are small: they stay as released.

@@ -8,7 +8,8 @@ use deltafin_spec::{ExpertId, FfnKind, LayerId, ModelSpec};
 
 use crate::identity::{Identity, IdentityHasher};
 use crate::pack::Seal;
-use crate::record::{ExpertRecord, ExpertTable, Spine};
+use crate::record::{ExpertRecord, ExpertTable};
+use crate::spine::Spine;
 use crate::{ShardId, Span};
 
 pub use build::CatalogBuilder;

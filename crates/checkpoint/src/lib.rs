@@ -29,6 +29,7 @@ mod problem;
 mod recipe;
 mod record;
 mod span;
+mod spine;
 pub mod write;
 
 pub use catalog::{Catalog, CatalogBuilder, Globals, Ignored, RowTable, Shard, SpanTensor};
@@ -39,5 +40,6 @@ pub use identity::{Identity, IdentityHasher};
 pub use index::{Index, IndexEntry, IndexError};
 pub use problem::{Problem, Problems};
 pub use recipe::Recipe;
-pub use record::{ExpertLayout, ExpertRecord, PlacedTensor, Record, Spine, TensorPlace};
+pub use record::{ExpertLayout, ExpertRecord, Record, TensorPlace};
 pub use span::{ShardId, Span};
+pub use spine::{PlacedTensor, PlacedTensors, Spine};

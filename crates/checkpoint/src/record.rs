@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use deltafin_spec::{Dtype, ExpertTensor, LayerId, Shape, SpineTensor};
+use deltafin_spec::ExpertTensor;
 
 use crate::Span;
 
@@ -25,6 +25,11 @@ impl<'a> Record<'a> {
     pub fn new(pieces: &'a [Span]) -> Option<Record<'a>> {
         let len = pieces.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.len()))?;
         Some(Record { pieces, len })
+    }
+
+    /// The record of these pieces, which are known to be so many bytes.
+    pub(crate) fn of(pieces: &'a [Span], len: u64) -> Record<'a> {
+        Record { pieces, len }
     }
 
     /// The pieces, in the order of the buffer.
@@ -103,80 +108,39 @@ pub struct ExpertRecord<'a> {
     pub layout: &'a ExpertLayout,
 }
 
-/// A spine tensor and its place in the spine's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlacedTensor {
-    /// What the tensor is for.
-    pub role: SpineTensor,
-    /// The stored element type.
-    pub dtype: Dtype,
-    /// The stored shape.
-    pub shape: Shape,
-    /// Where its elements lie.
-    pub place: TensorPlace,
-    /// Where the scales of its rows lie, one half-precision float each; a tensor of signed bytes
-    /// alone has them.
-    pub scales: Option<TensorPlace>,
-}
-
-/// The tensors of one layer that every token uses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spine {
-    layer: LayerId,
-    pieces: Vec<Span>,
-    len: u64,
-    tensors: Vec<PlacedTensor>,
-}
-
-impl Spine {
-    /// The layer.
-    pub fn layer(&self) -> LayerId {
-        self.layer
-    }
-
-    /// What to read.
-    pub fn record(&self) -> Record<'_> {
-        Record { pieces: &self.pieces, len: self.len }
-    }
-
-    /// The tensors, in roster order.
-    pub fn tensors(&self) -> &[PlacedTensor] {
-        &self.tensors
-    }
-
-    /// The tensor with this role, if the layer has it.
-    pub fn tensor(&self, role: SpineTensor) -> Option<&PlacedTensor> {
-        self.tensors.iter().find(|tensor| tensor.role == role)
-    }
-}
-
-impl Spine {
-    /// The spine that is one piece of a file, with its tensors in roster order.
-    pub(crate) fn in_one_piece(layer: LayerId, piece: Span, tensors: Vec<PlacedTensor>) -> Spine {
-        Spine { layer, pieces: vec![piece], len: piece.len(), tensors }
-    }
-}
-
 /// Pieces, one offset per part (in the parts' own order), and the bytes of all.
-struct Arrangement {
-    pieces: Vec<Span>,
-    offsets: Vec<u64>,
-    len: u64,
+pub(crate) struct Arrangement {
+    pub(crate) pieces: Vec<Span>,
+    pub(crate) offsets: Vec<u64>,
+    pub(crate) len: u64,
 }
 
 /// A part to be placed: its bytes and the alignment it needs.
-type Part = (Span, u64);
+pub(crate) type Part = (Span, u64);
 
-/// Orders the parts as they lie on disk and joins neighbours. Where that would misalign a
-/// part, wide elements go first, which aligns all: each part's length is a multiple of its
-/// own element size.
-fn arrange(parts: &[Part]) -> Arrangement {
+/// Orders the parts as they lie on disk and joins neighbours, the longest run first: whoever reads
+/// moves the others. Where that would misalign a part, wide elements go first, which aligns all: each
+/// part's length is a multiple of its own element size.
+pub(crate) fn arrange(parts: &[Part]) -> Arrangement {
     let mut order: Vec<usize> = (0..parts.len()).collect();
     order.sort_by_key(|&part| parts[part].0);
+    let aligned = |found: &Arrangement| {
+        let offsets = found.offsets.iter().zip(parts);
+        offsets.into_iter().all(|(offset, part)| offset.is_multiple_of(part.1))
+    };
     let on_disk = join(parts, &order);
-    let aligned = |(offset, part): (&u64, &Part)| offset.is_multiple_of(part.1);
-    if on_disk.offsets.iter().zip(parts).all(aligned) {
-        return on_disk;
+    let run = |part: &usize| {
+        let mut end = 0;
+        let holds = |len: &u64| {
+            end += len;
+            on_disk.offsets[*part] < end
+        };
+        std::cmp::Reverse(on_disk.pieces.iter().map(|piece| piece.len()).find(holds))
+    };
+    order.sort_by_key(run);
+    let longest_first = join(parts, &order);
+    if let Some(found) = [longest_first, on_disk].into_iter().find(aligned) {
+        return found;
     }
     order.sort_by_key(|&part| std::cmp::Reverse(parts[part].1));
     join(parts, &order)
@@ -195,28 +159,6 @@ fn join(parts: &[Part], order: &[usize]) -> Arrangement {
         }
     }
     Arrangement { pieces, offsets, len }
-}
-
-/// A spine tensor that was found in a shard.
-pub(crate) struct FoundSpine {
-    pub(crate) role: SpineTensor,
-    pub(crate) dtype: Dtype,
-    pub(crate) shape: Shape,
-    pub(crate) span: Span,
-}
-
-pub(crate) fn spine(layer: LayerId, found: &[FoundSpine]) -> Spine {
-    let parts: Vec<Part> = found.iter().map(|t| (t.span, t.dtype.size_bytes())).collect();
-    let Arrangement { pieces, offsets, len } = arrange(&parts);
-    let place = |(tensor, offset): (&FoundSpine, u64)| PlacedTensor {
-        role: tensor.role,
-        dtype: tensor.dtype,
-        shape: tensor.shape,
-        place: TensorPlace { offset, len: tensor.span.len() },
-        scales: None,
-    };
-    let tensors = found.iter().zip(offsets).map(place).collect();
-    Spine { layer, pieces, len, tensors }
 }
 
 /// The records of all experts: 82,432 in the released model, at 32 bytes each.

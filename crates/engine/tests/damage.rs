@@ -196,8 +196,12 @@ impl std::error::Error for Unplugged {}
 
 impl<W: Weights> Weights for FailsOnce<W> {
     type Error = Unplugged;
-    type Spine<'a>
-        = W::Spine<'a>
+    type Attention<'a>
+        = W::Attention<'a>
+    where
+        W: 'a;
+    type Ffn<'a>
+        = W::Ffn<'a>
     where
         W: 'a;
     type Tail<'a>
@@ -217,8 +221,12 @@ impl<W: Weights> Weights for FailsOnce<W> {
         self.inner.embed(id, out).map_err(|_| Unplugged)
     }
 
-    fn spine(&self, layer: LayerId) -> Result<W::Spine<'_>, Unplugged> {
-        self.inner.spine(layer).map_err(|_| Unplugged)
+    fn attention(&self, layer: LayerId) -> Result<W::Attention<'_>, Unplugged> {
+        self.inner.attention(layer).map_err(|_| Unplugged)
+    }
+
+    fn ffn(&self, layer: LayerId) -> Result<W::Ffn<'_>, Unplugged> {
+        self.inner.ffn(layer).map_err(|_| Unplugged)
     }
 
     fn tail(&self) -> Result<W::Tail<'_>, Unplugged> {

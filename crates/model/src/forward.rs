@@ -14,7 +14,9 @@
 //! The mix is block attention residuals (Kimi K3 technical report): a softmax over the stored sums
 //! and the running one, scored on their normed values, mixing the raw ones. It never crosses rows.
 
-use crate::weights::{Attention, Ffn, LayerView, Lease, ResidualMix, TailView, Vector};
+use crate::weights::{
+    Attention, AttentionView, Ffn, FfnView, Lease, ResidualMix, TailView, Vector,
+};
 use crate::workspace::{ROW_BLOCK, Workspace, sized};
 use crate::{Ids, LayerState, Observer, Part, PassPlan, Place, State, StepError, Tap, Weights};
 use deltafin_kernels::{Kernels, Matrix, Product, add, all_finite, attention_residual, multiply};
@@ -59,9 +61,7 @@ impl<W: Weights> Forward<'_, W> {
             if observer.layer(layer).is_break() {
                 return Err(StepError::Interrupted);
             }
-            observer.part(Part::SpineWait);
-            let spine = self.weights.spine(layer).map_err(StepError::Weights)?;
-            self.layer(layer, &spine.view(), ids.len(), state, ws, observer)?;
+            self.layer(layer, ids.len(), state, ws, observer)?;
         }
         observer.part(Part::Head);
         let tail = self.weights.tail().map_err(StepError::Weights)?;
@@ -115,14 +115,19 @@ impl<W: Weights> Forward<'_, W> {
     fn layer(
         &self,
         layer: LayerId,
-        w: &LayerView<'_>,
         rows: usize,
         state: &mut State,
         ws: &mut Workspace,
         observer: &mut dyn Observer,
     ) -> Step<W::Error> {
-        self.attention_half(layer, w, rows, state, ws, observer)?;
-        self.ffn_half(layer, w, rows, ws, observer)?;
+        observer.part(Part::SpineWait);
+        let half = self.weights.attention(layer).map_err(StepError::Weights)?;
+        self.attention_half(layer, &half.view(), rows, state, ws, observer)?;
+        // Where memory is short, what comes next is read into its place.
+        drop(half);
+        observer.part(Part::SpineWait);
+        let half = self.weights.ffn(layer).map_err(StepError::Weights)?;
+        self.ffn_half(layer, &half.view(), rows, ws, observer)?;
         let width = rows * self.spec.hidden;
         observer.rows(layer, Tap::Hidden, 0, &ws.sum[..width]);
         self.finite(&ws.sum[..width], layer, Place::Ffn)
@@ -132,7 +137,7 @@ impl<W: Weights> Forward<'_, W> {
     fn attention_half(
         &self,
         layer: LayerId,
-        w: &LayerView<'_>,
+        w: &AttentionView<'_>,
         rows: usize,
         state: &mut State,
         ws: &mut Workspace,
@@ -141,7 +146,7 @@ impl<W: Weights> Forward<'_, W> {
         let hidden = self.spec.hidden;
         let starts_block = layer.index().is_multiple_of(self.spec.attn_res_block);
         observer.part(Part::AttentionSpine);
-        self.mix_and_norm(&w.attention_mix, w.input_norm, rows, ws);
+        self.mix_and_norm(&w.mix, w.norm, rows, ws);
         if starts_block {
             push_block(ws, rows * hidden);
         }
@@ -181,14 +186,14 @@ impl<W: Weights> Forward<'_, W> {
     fn ffn_half(
         &self,
         layer: LayerId,
-        w: &LayerView<'_>,
+        w: &FfnView<'_>,
         rows: usize,
         ws: &mut Workspace,
         observer: &mut dyn Observer,
     ) -> Step<W::Error> {
         let hidden = self.spec.hidden;
         observer.part(Part::FfnSpine);
-        self.mix_and_norm(&w.ffn_mix, w.ffn_norm, rows, ws);
+        self.mix_and_norm(&w.mix, w.norm, rows, ws);
         observer.rows(layer, Tap::FfnIn, 0, &ws.normed[..rows * hidden]);
         self.finite(&ws.normed[..rows * hidden], layer, Place::Ffn)?;
         if let Ffn::Moe(moe) = &w.ffn {

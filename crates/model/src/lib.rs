@@ -30,7 +30,7 @@ pub use forward::Forward;
 pub use observer::{Observer, Part, Silent, Tap};
 pub use state::{KdaState, LatentCache, LayerState, Recurrent, State};
 pub use weights::{
-    Attention, Expert, Ffn, Glu, Head, Ids, Kda, Layer, LayerView, Lease, Mla, Moe, PassPlan,
-    ResidualMix, Tail, TailView, Vector, View, Weights,
+    Attention, AttentionHalf, AttentionView, Expert, Ffn, FfnHalf, FfnView, Glu, Head, Ids, Kda,
+    Lease, Mla, Moe, PassPlan, ResidualMix, Tail, TailView, Vector, View, Weights,
 };
 pub use workspace::Workspace;

@@ -28,7 +28,7 @@ pub enum Part {
     Outside,
     /// Rows of the embedding.
     Embedding,
-    /// Getting a layer's spine, or the output head.
+    /// Getting half of a layer's spine, or the output head.
     SpineWait,
     /// Mix, norm and projections of the attention.
     AttentionSpine,

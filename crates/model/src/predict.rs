@@ -5,7 +5,7 @@
 
 use crate::forward::row_blocks;
 use crate::router::{RouterBuffers, choose};
-use crate::weights::{Ffn, LayerView, Lease, Moe};
+use crate::weights::{Ffn, FfnView, Lease, Moe};
 use crate::workspace::{Workspace, sized};
 use crate::{Forward, Weights};
 use deltafin_kernels::{Product, attention_residual, multiply, sigmoid};
@@ -49,8 +49,8 @@ impl<W: Weights> Forward<'_, W> {
         if next.index() >= self.spec.layers.len() {
             return;
         }
-        let Some(spine) = self.weights.peek(next) else { return };
-        let view = spine.view();
+        let Some(half) = self.weights.peek(next) else { return };
+        let view = half.view();
         let Ffn::Moe(moe) = &view.ffn else { return };
         let b = &mut ws.predict;
         b.guesses.clear();
@@ -69,21 +69,15 @@ impl<W: Weights> Forward<'_, W> {
     }
 
     /// The next layer's feed-forward input for a block of rows, as far as it is known.
-    fn next_input(
-        &self,
-        view: &LayerView<'_>,
-        block: Range<usize>,
-        rows: usize,
-        ws: &mut Workspace,
-    ) {
+    fn next_input(&self, view: &FfnView<'_>, block: Range<usize>, rows: usize, ws: &mut Workspace) {
         let (hidden, isa, eps) = (self.spec.hidden, self.kernels.isa(), self.spec.rms_eps);
         let b = &mut ws.predict;
         let norm = sized(&mut b.norm, hidden);
-        view.ffn_mix.norm.read(norm);
+        view.mix.norm.read(norm);
         let score = sized(&mut b.score, hidden);
-        view.ffn_mix.proj.read(score);
+        view.mix.proj.read(score);
         multiply(isa, score, norm);
-        view.ffn_norm.read(norm);
+        view.norm.read(norm);
         let mixed = sized(&mut b.mixed, block.len() * hidden);
         for (row, out) in block.clone().zip(mixed.chunks_exact_mut(hidden)) {
             let p = &ws.sum[row * hidden..(row + 1) * hidden];

@@ -1,4 +1,4 @@
-//! What the forward pass asks for: *layer L's spine* and *these experts*. It never sees a path, a
+//! What the forward pass asks for: *this half of layer L's spine* and *these experts*. It never sees a path, a
 //! file or a drive; whoever implements [`Weights`] decides where bytes live and when they move.
 //!
 //! What is needed is said as early as it is known ([`Weights::begin`], [`Weights::demand`],
@@ -12,8 +12,12 @@ use deltafin_spec::{ExpertId, LayerId};
 pub trait Weights {
     /// Why weights could not be had.
     type Error: std::error::Error + Send + Sync + 'static;
-    /// Keeps one layer's spine in memory until dropped.
-    type Spine<'a>: Lease<Layer>
+    /// Keeps the attention half of one layer's spine in memory until dropped.
+    type Attention<'a>: Lease<AttentionHalf>
+    where
+        Self: 'a;
+    /// Keeps the feed-forward half of one layer's spine in memory until dropped.
+    type Ffn<'a>: Lease<FfnHalf>
     where
         Self: 'a;
     /// Keeps the final mix and norm in memory until dropped.
@@ -31,11 +35,15 @@ pub trait Weights {
     /// Writes the embedding of `id` (`[hidden]`).
     fn embed(&self, id: u32, out: &mut [f32]) -> Result<(), Self::Error>;
 
-    /// The weights of `layer` that every token uses.
-    fn spine(&self, layer: LayerId) -> Result<Self::Spine<'_>, Self::Error>;
+    /// The weights of `layer`'s attention half that every token uses. A pass asks for the halves in turn, and
+    /// has given one back before it asks for the next.
+    fn attention(&self, layer: LayerId) -> Result<Self::Attention<'_>, Self::Error>;
 
-    /// The spine of a later layer, if it is at hand now; never waits.
-    fn peek(&self, _layer: LayerId) -> Option<Self::Spine<'_>> {
+    /// The weights of `layer`'s feed-forward half that every token uses.
+    fn ffn(&self, layer: LayerId) -> Result<Self::Ffn<'_>, Self::Error>;
+
+    /// The feed-forward half of a later layer, if it is at hand now; never waits.
+    fn peek(&self, _layer: LayerId) -> Option<Self::Ffn<'_>> {
         None
     }
 
@@ -63,8 +71,12 @@ pub trait Weights {
 
 impl<W: Weights> Weights for &W {
     type Error = W::Error;
-    type Spine<'a>
-        = W::Spine<'a>
+    type Attention<'a>
+        = W::Attention<'a>
+    where
+        Self: 'a;
+    type Ffn<'a>
+        = W::Ffn<'a>
     where
         Self: 'a;
     type Tail<'a>
@@ -84,11 +96,15 @@ impl<W: Weights> Weights for &W {
         W::embed(self, id, out)
     }
 
-    fn spine(&self, layer: LayerId) -> Result<W::Spine<'_>, W::Error> {
-        W::spine(self, layer)
+    fn attention(&self, layer: LayerId) -> Result<W::Attention<'_>, W::Error> {
+        W::attention(self, layer)
     }
 
-    fn peek(&self, layer: LayerId) -> Option<W::Spine<'_>> {
+    fn ffn(&self, layer: LayerId) -> Result<W::Ffn<'_>, W::Error> {
+        W::ffn(self, layer)
+    }
+
+    fn peek(&self, layer: LayerId) -> Option<W::Ffn<'_>> {
         W::peek(self, layer)
     }
 
@@ -150,10 +166,16 @@ pub trait View {
     type Of<'a>;
 }
 
-/// [`LayerView`] for leases.
-pub enum Layer {}
-impl View for Layer {
-    type Of<'a> = LayerView<'a>;
+/// [`AttentionView`] for leases.
+pub enum AttentionHalf {}
+impl View for AttentionHalf {
+    type Of<'a> = AttentionView<'a>;
+}
+
+/// [`FfnView`] for leases.
+pub enum FfnHalf {}
+impl View for FfnHalf {
+    type Of<'a> = FfnView<'a>;
 }
 
 /// [`TailView`] for leases.
@@ -221,19 +243,24 @@ pub struct ResidualMix<'a> {
     pub proj: Vector<'a>,
 }
 
-/// One layer's spine.
+/// The attention half of one layer's spine.
 #[derive(Clone, Copy)]
-pub struct LayerView<'a> {
-    /// `input_layernorm`, `[hidden]`.
-    pub input_norm: Vector<'a>,
-    /// `post_attention_layernorm`, `[hidden]`.
-    pub ffn_norm: Vector<'a>,
+pub struct AttentionView<'a> {
     /// `self_attention_res_*`.
-    pub attention_mix: ResidualMix<'a>,
-    /// `mlp_res_*`.
-    pub ffn_mix: ResidualMix<'a>,
+    pub mix: ResidualMix<'a>,
+    /// `input_layernorm`, `[hidden]`.
+    pub norm: Vector<'a>,
     /// The layer's token mixing.
     pub attention: Attention<'a>,
+}
+
+/// The feed-forward half of one layer's spine.
+#[derive(Clone, Copy)]
+pub struct FfnView<'a> {
+    /// `mlp_res_*`.
+    pub mix: ResidualMix<'a>,
+    /// `post_attention_layernorm`, `[hidden]`.
+    pub norm: Vector<'a>,
     /// The layer's channel mixing.
     pub ffn: Ffn<'a>,
 }

@@ -15,6 +15,7 @@
 
 mod check;
 mod dtype;
+mod half;
 mod ids;
 mod model;
 mod roster;
@@ -23,6 +24,7 @@ mod tensor;
 
 pub use check::{SpecError, check_layer_count};
 pub use dtype::{Dtype, MAX_RANK, Shape};
+pub use half::Half;
 pub use ids::{ExpertId, LayerId};
 pub use model::{
     FfnKind, KdaSpec, L2_NORM_EPS, LayerKind, LayerSpec, MLA_NORM_EPS, MXFP4_GROUP, MlaSpec,

@@ -41,7 +41,7 @@ impl Prefetch {
     }
 }
 
-/// How memory is divided. A *unit* is a layer's spine; the output head is one more, the last.
+/// How memory is divided. A *unit* is a layer's spine, of two halves; the output head is one more, the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Which units stay in memory once read, one entry per unit.

@@ -1,4 +1,4 @@
-//! The right to a spine unit until dropped.
+//! The right to a part of the spine until dropped.
 
 use std::ops::Deref;
 
@@ -6,14 +6,24 @@ use deltafin_store::drive::Filled;
 
 use crate::Stream;
 
-/// A unit's bytes.
+/// A half of a layer's spine, or the output head: its bytes.
 pub struct SpineLease<'s> {
     pub(crate) stream: &'s Stream,
-    pub(crate) unit: usize,
+    pub(crate) part: usize,
     /// There until dropped.
     pub(crate) filled: Option<Filled>,
-    /// Whether the unit's turn in this pass ends with the lease.
+    /// Whether the part's turn in this pass ends with the lease.
     pub(crate) uses: bool,
+}
+
+impl SpineLease<'_> {
+    /// The bytes are not what they should be: nobody gets them again. Tells which part has to be read anew.
+    pub(crate) fn reject(mut self) -> usize {
+        if let Some(filled) = self.filled.take() {
+            self.stream.reject(self.part, filled);
+        }
+        self.part
+    }
 }
 
 impl Deref for SpineLease<'_> {
@@ -27,7 +37,7 @@ impl Deref for SpineLease<'_> {
 impl Drop for SpineLease<'_> {
     fn drop(&mut self) {
         if let Some(filled) = self.filled.take() {
-            self.stream.give_back(self.unit, filled, self.uses);
+            self.stream.give_back(self.part, filled, self.uses);
         }
     }
 }

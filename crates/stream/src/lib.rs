@@ -1,18 +1,18 @@
 //! When bytes move.
 //!
-//! A [`Stream`] hands out the spine units and experts that a forward pass asks for. What stays in
+//! A [`Stream`] hands out the halves of layers and the experts that a forward pass asks for. What stays in
 //! memory, and how much is set aside for what does not, is said by a [`Layout`]; the reads are done
 //! by a [`deltafin_store::drive::Reader`].
 //!
 //! ```text
-//! spine(unit) ──► feed   resident units stay once read; the others are read ahead in the order of
-//!                        use, as far as their arena reaches, and given back after use
+//! spine(half) ──► feed   halves of resident layers stay once read; the others are read ahead in the
+//!                        order of use, as far as their arena reaches, and given back after use
 //! demand(ids) ──► slots  every expert has a slot: free, being read, full, or in use. Full ones are
 //! take(ids)              the cache; the least useful one makes room
 //! expect(ids) ──► slots  guesses: read when a drive has nothing better to do
 //! ```
 //!
-//! **Promises.** Bytes handed out are the record's. A slot or unit that is being filled or used is
+//! **Promises.** Bytes handed out are the record's. A slot or half that is being filled or used is
 //! never given to something else. No record is read twice in a pass that takes each layer's experts in
 //! ascending order, but for a read that failed. A read that fails is told to whoever asked for it, and
 //! only to them. No memory is allocated once all arenas are there.
@@ -28,6 +28,7 @@ mod guesses;
 mod heat;
 mod layout;
 mod lease;
+mod parts;
 mod seals;
 mod shared;
 #[cfg(test)]
@@ -42,5 +43,6 @@ pub use error::StreamError;
 pub use heat::heat_counts;
 pub use layout::{Layout, Prefetch};
 pub use lease::SpineLease;
-pub use stream::{Stream, expert_room, largest_unit_room, unit_rooms};
+pub use parts::{largest_unit_room, unit_rooms};
+pub use stream::{Stream, expert_room};
 pub use watch::{End, ReadWatcher, Record};

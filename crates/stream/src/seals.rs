@@ -1,4 +1,4 @@
-//! Units of a pack are held against its digests the first time they are read.
+//! Units of a pack are held against its digests the first time they are read, each as a whole.
 //!
 //! Not every time: a digest takes a core a quarter of a second for a gigabyte (measured on Zen 4), and a
 //! unit that does not stay is read for every token. What the drive has is found damaged before a token
@@ -28,11 +28,11 @@ impl Seals {
         self.intact.get(unit).is_none_or(|intact| intact.load(Ordering::Relaxed))
     }
 
-    /// Fails if these bytes of a unit are not those that were written.
-    pub(crate) fn check(&self, unit: usize, bytes: &[u8]) -> Result<(), StoreError> {
+    /// Fails if these bytes of a unit, in the parts in which it is read, are not those that were written.
+    pub(crate) fn check(&self, unit: usize, parts: &[&[u8]]) -> Result<(), StoreError> {
         let Some(seal) = self.catalog.seals().get(unit) else { return Ok(()) };
         let front = seal.front().map_or(Ok(Vec::new()), |span| self.read(span))?;
-        match seal.broken(&front, bytes) {
+        match seal.broken(&front, parts) {
             Some(chunk) => Err(self.damaged(chunk)),
             None => {
                 self.intact[unit].store(true, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use deltafin_store::Heat;
 use deltafin_store::drive::{Landed, Landing, Reader, Ticket};
 
 use crate::counters::{Counters, Phase};
-use crate::feed::{Feed, UNIT_BIT};
+use crate::feed::{Feed, PART_BIT};
 use crate::slots::{Io, Key, Slots};
 use crate::watch::Watch;
 
@@ -74,14 +74,14 @@ impl Landing for Shared {
         let mut state = self.lock();
         let State { feed, slots, counters, phase } = &mut *state;
         let used = counters.of(*phase);
-        if ticket.0 & UNIT_BIT == 0 {
+        if ticket.0 & PART_BIT == 0 {
             slots.landed(Key(ticket.0 as u32), landed, used);
         } else {
-            let unit = (ticket.0 & !UNIT_BIT) as usize;
+            let part = (ticket.0 & !PART_BIT) as usize;
             if matches!(landed, Landed::Whole(_)) {
-                used.spine_bytes += feed.bytes(unit);
+                used.spine_bytes += feed.bytes(part);
             }
-            feed.landed(unit, landed);
+            feed.landed(part, landed);
         }
         drop(state);
         self.changed.notify_all();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use deltafin_checkpoint::{Catalog, Identity};
-use deltafin_spec::{ExpertId, FfnKind, LayerId};
+use deltafin_spec::{ExpertId, FfnKind, Half, LayerId};
 use deltafin_store::arena::Arena;
 use deltafin_store::drive::{Filled, IoMode, Reader, ReaderReport, open_reader, room_for};
 use deltafin_store::{Heat, Store, StoreError};
@@ -12,6 +12,7 @@ use deltafin_store::{Heat, Store, StoreError};
 use crate::batch::Next;
 use crate::counters::{Counters, Phase};
 use crate::feed::{Asked, Feed};
+use crate::parts::{UnitRooms, number_of, parts, parts_of};
 use crate::seals::Seals;
 use crate::shared::Shared;
 use crate::slots::{Key, Slots};
@@ -46,8 +47,7 @@ impl Stream {
         let slabs = (0..layout.expert_slots.max(1)).filter_map(|_| experts.take(slot_bytes));
         let slots = Slots::new(&catalog, &layout, slabs.collect());
         let arenas = [&stay, &pass, &experts].map(Arc::clone);
-        let units = unit_pieces(&catalog).zip(layout.resident.iter().copied());
-        let feed = Feed::new(units, Arc::clone(&stay), Arc::clone(&pass));
+        let feed = Feed::new(parts(&catalog, &layout), &stay, Arc::clone(&pass));
         let seals = Seals::new(Arc::clone(&catalog), Arc::clone(&store));
         let shared = Arc::new(Shared::new(catalog, feed, slots));
         // Memory that the kernel keeps at hand is resident at once and cannot be given back: only what
@@ -144,29 +144,33 @@ impl Stream {
         state.feed.begin(head, &*self.reader);
     }
 
-    /// A layer's spine; waits for it.
-    pub fn spine(&self, layer: LayerId) -> Result<SpineLease<'_>, StreamError> {
-        self.unit(layer.index()).map_err(|source| StreamError::Layer { layer, source })
+    /// One half of a layer's spine; waits for it.
+    pub fn spine(&self, layer: LayerId, half: Half) -> Result<SpineLease<'_>, StreamError> {
+        let part = self.part(layer.index(), number_of(layer, half));
+        part.map_err(|source| StreamError::Layer { layer, source })
     }
 
-    /// A layer's spine if it is there, to guess that layer's experts with.
+    /// The half of a layer's spine that has its router, if that is there, to guess its experts with.
     pub fn peek(&self, layer: LayerId) -> Option<SpineLease<'_>> {
         if !self.guesses {
             return None;
         }
         let mut state = self.shared.lock();
-        let Some(filled) = state.feed.ask_ready(layer.index()) else {
+        let part = number_of(layer, Half::Ffn);
+        let Some(filled) = state.feed.ask_ready(part) else {
             let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
             slots.guess_previous(&mut io);
             return None;
         };
-        Some(SpineLease { stream: self, unit: layer.index(), filled: Some(filled), uses: false })
+        Some(self.lease(part, filled, false))
     }
 
     /// The output head's matrix; waits for it.
     pub fn head(&self) -> Result<SpineLease<'_>, StreamError> {
-        let head = self.layout.resident.len() - 1;
-        self.unit(head).map_err(|source| StreamError::Global { part: "the output head", source })
+        let head = self.shared.catalog.spec().layers.len();
+        let part = parts_of(head, head).start;
+        self.part(head, part)
+            .map_err(|source| StreamError::Global { part: "the output head", source })
     }
 
     /// `ids` (ascending) of `layer` are needed: their reads begin.
@@ -223,38 +227,53 @@ impl Stream {
         }
     }
 
-    /// A unit; one whose bytes are not what they should be is read once more.
-    fn unit(&self, unit: usize) -> Result<SpineLease<'_>, StoreError> {
-        let mut tries = 1;
-        loop {
-            let filled = self.wait_for(unit)?;
-            let Err(error) = self.check(unit, &filled) else {
-                return Ok(SpineLease { stream: self, unit, filled: Some(filled), uses: true });
-            };
-            self.shared.lock().feed.reject(unit, filled);
-            if tries == 2 {
-                return Err(error);
-            }
-            tries += 1;
+    /// A part of a unit that is what it should be.
+    fn part(&self, unit: usize, part: usize) -> Result<SpineLease<'_>, StoreError> {
+        if !self.seals.is_settled(unit) {
+            self.settle(unit)?;
         }
+        Ok(self.lease(part, self.wait_for(part)?, true))
     }
 
-    fn check(&self, unit: usize, bytes: &[u8]) -> Result<(), StoreError> {
-        if self.seals.is_settled(unit) {
+    /// Holds a unit against its digests, all its parts at once; one whose bytes are not what they should be
+    /// is read once more.
+    fn settle(&self, unit: usize) -> Result<(), StoreError> {
+        let parts = parts_of(unit, self.shared.catalog.spec().layers.len());
+        let borrow = |part| Ok(self.lease(part, self.wait_for(part)?, false));
+        let parts = parts.map(borrow).collect::<Result<Vec<_>, StoreError>>()?;
+        if self.check(unit, &parts).is_ok() {
             return Ok(());
         }
+        // One after the other: each finds the room that it had.
+        let again = parts.into_iter().map(|lease| borrow(lease.reject()));
+        let parts = again.collect::<Result<Vec<_>, StoreError>>()?;
+        let checked = self.check(unit, &parts);
+        if checked.is_err() {
+            for lease in parts {
+                lease.reject();
+            }
+        }
+        checked
+    }
+
+    fn check(&self, unit: usize, parts: &[SpineLease<'_>]) -> Result<(), StoreError> {
+        let parts: Vec<&[u8]> = parts.iter().map(|lease| &**lease).collect();
         let start = Instant::now();
-        let checked = self.seals.check(unit, bytes);
+        let checked = self.seals.check(unit, &parts);
         let mut state = self.shared.lock();
         let phase = state.phase;
         state.counters.of(phase).spine_wait += start.elapsed();
         checked
     }
 
-    fn wait_for(&self, unit: usize) -> Result<Filled, StoreError> {
+    fn lease(&self, part: usize, filled: Filled, uses: bool) -> SpineLease<'_> {
+        SpineLease { stream: self, part, filled: Some(filled), uses }
+    }
+
+    fn wait_for(&self, part: usize) -> Result<Filled, StoreError> {
         let mut state = self.shared.lock();
         loop {
-            match state.feed.ask(unit, &*self.reader) {
+            match state.feed.ask(part, &*self.reader) {
                 Asked::Ready(filled) => return Ok(filled),
                 Asked::Failed(error) => return Err(error),
                 Asked::Wait => {
@@ -267,9 +286,13 @@ impl Stream {
         }
     }
 
-    pub(crate) fn give_back(&self, unit: usize, filled: Filled, used: bool) {
-        self.shared.lock().feed.give_back(unit, filled, used, &*self.reader);
+    pub(crate) fn give_back(&self, part: usize, filled: Filled, used: bool) {
+        self.shared.lock().feed.give_back(part, filled, used, &*self.reader);
         self.shared.notify();
+    }
+
+    pub(crate) fn reject(&self, part: usize, filled: Filled) {
+        self.shared.lock().feed.reject(part, filled);
     }
 
     fn give_back_expert(&self, key: Key, filled: Filled) {
@@ -292,47 +315,6 @@ impl Drop for InUse<'_> {
             self.stream.give_back_expert(self.key, filled);
         }
     }
-}
-
-/// Bytes that the largest unit needs in memory.
-pub fn largest_unit_room(catalog: &Catalog) -> usize {
-    unit_rooms(catalog).max().unwrap_or(0)
-}
-
-/// Bytes that each unit needs in memory.
-pub fn unit_rooms(catalog: &Catalog) -> impl Iterator<Item = usize> + '_ {
-    unit_pieces(catalog).map(|pieces| room_for(&pieces))
-}
-
-/// Bytes for units that stay and for those that do not.
-struct UnitRooms {
-    stay: usize,
-    pass: usize,
-}
-
-impl UnitRooms {
-    fn of(catalog: &Catalog, layout: &Layout) -> Result<UnitRooms, StreamError> {
-        let (mut stay, mut largest) = (0, 0);
-        for (room, stays) in unit_rooms(catalog).zip(&layout.resident) {
-            if *stays {
-                stay += room;
-            } else {
-                largest = largest.max(room);
-            }
-        }
-        let pass = layout.stream_bytes;
-        if pass < largest {
-            return Err(StreamError::StreamRoom { wanted: pass, needed: largest });
-        }
-        Ok(UnitRooms { stay, pass })
-    }
-}
-
-/// The layers' spines, then the head.
-fn unit_pieces(catalog: &Catalog) -> impl Iterator<Item = Box<[deltafin_checkpoint::Span]>> + '_ {
-    let layers = catalog.spec().layer_ids().map(|l| catalog.spine(l).record().pieces().into());
-    let head = catalog.globals().head.tensor().record().pieces().into();
-    layers.chain([head])
 }
 
 /// Bytes of a slot: enough for every expert.

@@ -3,17 +3,18 @@
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use deltafin_checkpoint::{Catalog, Span};
-use deltafin_spec::{ExpertId, LayerId};
+use deltafin_spec::{ExpertId, Half, LayerId};
 use deltafin_store::arena::Slab;
 use deltafin_store::drive::{Class, Landed, Reader, ReaderReport, Ticket};
 
-use crate::feed::UNIT_BIT;
+use crate::feed::PART_BIT;
+use crate::parts::half_at;
 
 /// What a read brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Record {
-    /// A layer's spine.
-    Spine(LayerId),
+    /// One half of a layer's spine.
+    Spine(LayerId, Half),
     /// The output head.
     Head,
     /// An expert.
@@ -47,14 +48,14 @@ pub trait ReadWatcher: Send + Sync {
 /// Whoever watches, if anybody does.
 pub(crate) struct Watch {
     watcher: RwLock<Option<Weak<dyn ReadWatcher>>>,
-    layers: u64,
+    layers: usize,
     experts: u64,
 }
 
 impl Watch {
     pub(crate) fn new(catalog: &Catalog) -> Watch {
         let spec = catalog.spec();
-        let (layers, experts) = (spec.layers.len() as u64, spec.moe.experts as u64);
+        let (layers, experts) = (spec.layers.len(), spec.moe.experts as u64);
         Watch { watcher: RwLock::default(), layers, experts }
     }
 
@@ -82,14 +83,14 @@ impl Watch {
     }
 
     fn record(&self, ticket: Ticket) -> Record {
-        let number = ticket.0 & !UNIT_BIT;
-        match ticket.0 & UNIT_BIT {
+        let number = ticket.0 & !PART_BIT;
+        match ticket.0 & PART_BIT {
             0 => {
                 let (layer, expert) = (number / self.experts, number % self.experts);
                 Record::Expert(LayerId::new(layer as u32), ExpertId::new(expert as u32))
             }
-            _ if number == self.layers => Record::Head,
-            _ => Record::Spine(LayerId::new(number as u32)),
+            _ => half_at(number as usize, self.layers)
+                .map_or(Record::Head, |(layer, half)| Record::Spine(layer, half)),
         }
     }
 }

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex};
 
 use deltafin_checkpoint::{Shard, Span};
-use deltafin_spec::{ExpertId, FfnKind, LayerId};
+use deltafin_spec::{ExpertId, FfnKind, Half, LayerId};
 use deltafin_store::drive::IoMode;
 use deltafin_store::{Checkpoint, Store, StoreError, read_record};
-use deltafin_stream::{Counters, Layout, Phase, Prefetch, Stream, StreamError};
+use deltafin_stream::{Counters, Layout, Phase, Prefetch, Stream, StreamError, largest_unit_room};
 use deltafin_testkit::open;
 
 /// Numbers from a seed.
@@ -31,7 +31,7 @@ fn layout(checkpoint: &Checkpoint, random: &mut Random) -> Layout {
     let stays = [0, 50, 100][random.below(3)];
     Layout {
         resident: (0..units).map(|_| random.chance(stays)).collect(),
-        stream_bytes: [384 << 10, 700 << 10, 4 << 20][random.below(3)],
+        stream_bytes: [largest_unit_room(&checkpoint.catalog), 700 << 10, 4 << 20][random.below(3)],
         expert_slots: [1, 2, 3, 8, 40, 200][random.below(6)],
         slot_bytes: None,
         cache: random.chance(50),
@@ -69,8 +69,10 @@ impl Rig {
             if random.chance(2) {
                 return; // A pass that stops in the middle.
             }
-            let spine = self.stream.spine(layer).unwrap();
-            assert!(*spine == *self.spine(layer), "layer {layer}");
+            for half in Half::ALL {
+                let spine = self.stream.spine(layer, half).unwrap();
+                assert!(*spine == *self.spine(layer, half), "layer {layer}, {half:?}");
+            }
             if self.checkpoint.spec().layer(layer).ffn == FfnKind::Moe {
                 self.experts(layer, random);
             }
@@ -84,8 +86,8 @@ impl Rig {
         }
     }
 
-    fn spine(&self, layer: LayerId) -> Vec<u8> {
-        let record = self.checkpoint.catalog.spine(layer).record();
+    fn spine(&self, layer: LayerId, half: Half) -> Vec<u8> {
+        let record = self.checkpoint.catalog.spine(layer).half(half).record();
         let mut bytes = vec![0; record.len() as usize];
         read_record(&*self.checkpoint.store, record, &mut bytes).unwrap();
         bytes

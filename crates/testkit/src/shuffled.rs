@@ -26,8 +26,12 @@ impl<W> Shuffled<W> {
 
 impl<W: Weights> Weights for Shuffled<W> {
     type Error = W::Error;
-    type Spine<'a>
-        = W::Spine<'a>
+    type Attention<'a>
+        = W::Attention<'a>
+    where
+        W: 'a;
+    type Ffn<'a>
+        = W::Ffn<'a>
     where
         W: 'a;
     type Tail<'a>
@@ -47,11 +51,15 @@ impl<W: Weights> Weights for Shuffled<W> {
         self.inner.embed(id, out)
     }
 
-    fn spine(&self, layer: LayerId) -> Result<W::Spine<'_>, W::Error> {
-        self.inner.spine(layer)
+    fn attention(&self, layer: LayerId) -> Result<W::Attention<'_>, W::Error> {
+        self.inner.attention(layer)
     }
 
-    fn peek(&self, layer: LayerId) -> Option<W::Spine<'_>> {
+    fn ffn(&self, layer: LayerId) -> Result<W::Ffn<'_>, W::Error> {
+        self.inner.ffn(layer)
+    }
+
+    fn peek(&self, layer: LayerId) -> Option<W::Ffn<'_>> {
         self.inner.peek(layer)
     }
 

@@ -12,7 +12,8 @@ use deltafin_spec::{
 
 use super::{Catalog, Globals, Ignored, RowTable, Shard, SpanTensor};
 use crate::json::quote;
-use crate::record::{ExpertTable, FoundSpine, spine};
+use crate::record::ExpertTable;
+use crate::spine::{FoundSpine, Spine};
 use crate::{Config, Header, HeaderError, Index, Problem, Problems, ShardId, Span, TensorInfo};
 
 /// Collects the shards of a checkpoint.
@@ -266,7 +267,7 @@ impl<'c> CatalogBuilder<'c> {
                     span,
                 }
             };
-            spine(layer, &spec.spine(layer).map(place).collect::<Vec<_>>())
+            Spine::found(layer, &spec.spine(layer).map(place).collect::<Vec<_>>())
         });
         let spines = spines.collect();
         let (experts, first_expert) = build_experts(spec, &mut next);

@@ -5,7 +5,8 @@ use deltafin_spec::{Dtype, GlobalTensor, ModelSpec, Shape, SpineTensor, TensorId
 use super::{Catalog, Globals, RowTable, Shard, SpanTensor};
 use crate::json::quote;
 use crate::pack::{Manifest, PackError, PackFile, PackPart, PackTensor, Seal};
-use crate::record::{PlacedTensor, Spine, TensorPlace};
+use crate::record::TensorPlace;
+use crate::spine::{PlacedTensor, Spine};
 use crate::{Recipe, ShardId, Span};
 
 impl Catalog {
@@ -126,7 +127,11 @@ impl Packed<'_> {
         tensors.sort_unstable_by_key(|tensor| tensor.role);
         let last = tensors.iter().flat_map(|tensor| [Some(tensor.place), tensor.scales]).flatten();
         let end = last.map(|place| place.offset + place.len).max().unwrap_or(0);
-        Ok(Spine::in_one_piece(layer, self.span(0, end)?, tensors))
+        let out_of_order = |role| PackError::TensorOrder {
+            file: self.file_name(),
+            tensor: TensorId::Spine(layer, role).name(),
+        };
+        Spine::in_one_piece(layer, self.span(0, end)?, tensors).map_err(out_of_order)
     }
 
     fn globals(&self) -> Result<Globals, PackError> {

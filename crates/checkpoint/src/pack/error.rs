@@ -51,6 +51,8 @@ pub enum PackError {
     MissingTensor { file: String, tensor: String },
     #[error("{file}: tensor {tensor} does not belong there")]
     ForeignTensor { file: String, tensor: String },
+    #[error("{file}: tensor {tensor} lies behind those of its layer's other half")]
+    TensorOrder { file: String, tensor: String },
     #[error("{file}: tensor {tensor} is there twice")]
     Duplicate { file: String, tensor: String },
     #[error("{file}: tensor {tensor} has dtype {found}, which recipe {recipe} has no place for")]

@@ -6,8 +6,8 @@ use super::layout::FILE_ALIGN;
 use super::{CHUNK_BYTES, Digest};
 use crate::Span;
 
-/// The digests of a pack's file, for whoever has read the part of it that a pass uses as one: a
-/// layer's spine, or the head.
+/// The digests of a pack's file, for whoever has read the part of it that a pass uses: a layer's
+/// spine, or the head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
     used: Span,
@@ -16,20 +16,21 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Of a file of so many bytes, in which `used` is read as one. Only zeros follow it.
+    /// Of a file of so many bytes, of which a pass uses `used`. Only zeros follow it.
     pub(crate) fn new(used: Span, file_bytes: u64, digests: &[Digest]) -> Seal {
         Seal { used, file_bytes, digests: digests.into() }
     }
 
-    /// The bytes of the file in front of those that are read as one; none for a layer.
+    /// The bytes of the file in front of those that are used; none for a layer.
     pub fn front(&self) -> Option<Span> {
         Span::new(self.used.shard(), 0, self.used.offset()).filter(|front| front.len() > 0)
     }
 
     /// The first chunk of the file that is not as it was written, given the bytes in front and those
-    /// that are read as one.
-    pub fn broken(&self, front: &[u8], used: &[u8]) -> Option<Span> {
-        let parts = [front, used, &[0; FILE_ALIGN as usize]];
+    /// that are used, the parts in which they were read in the order of the file.
+    pub fn broken(&self, front: &[u8], used: &[&[u8]]) -> Option<Span> {
+        let zeros: &[u8] = &[0; FILE_ALIGN as usize];
+        let parts = [&[front], used, &[zeros]].concat();
         let chunk = |number: usize| {
             let start = number as u64 * CHUNK_BYTES;
             start..self.file_bytes.min(start + CHUNK_BYTES)
@@ -74,16 +75,19 @@ mod tests {
             let mut bytes = bytes.clone();
             bytes[at] ^= 4;
             let (front, used) = bytes.split_at(70);
-            seal.broken(front, used).map(|chunk| (chunk.offset(), chunk.len()))
+            seal.broken(front, &[used]).map(|chunk| (chunk.offset(), chunk.len()))
         };
         let (front, rest) = bytes.split_at(70);
-        assert_eq!(seal.broken(front, rest), None);
+        assert_eq!(seal.broken(front, &[rest]), None);
+        let (first, second) = rest.split_at(1000);
+        assert_eq!(seal.broken(front, &[first, second]), None);
+        assert!(seal.broken(front, &[second, first]).is_some());
         for at in [0, 69, 70, CHUNK_BYTES as usize - 1] {
             assert_eq!(broken(at), Some((0, CHUNK_BYTES)), "{at}");
         }
         for at in [CHUNK_BYTES as usize, bytes.len() - 1] {
             assert_eq!(broken(at), Some((CHUNK_BYTES, 5100)), "{at}");
         }
-        assert!(seal.broken(front, &rest[1..]).is_some());
+        assert!(seal.broken(front, &[&rest[1..]]).is_some());
     }
 }

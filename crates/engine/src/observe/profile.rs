@@ -27,6 +27,8 @@ pub struct Profile<'e> {
     /// When the running pass began.
     began: Instant,
     layer: Option<usize>,
+    /// Whether the layer's attention has begun: what is waited for after that is its other half.
+    attended: bool,
     phase: Option<Phase>,
     tallies: [Tally; 2],
     /// The counts at the beginning.
@@ -87,6 +89,7 @@ impl<'e> Profile<'e> {
             clock: now,
             began: now,
             layer: None,
+            attended: false,
             phase: None,
             tallies: [Tally::new(), Tally::new()],
             start: Counters::default(),
@@ -151,14 +154,12 @@ impl<'e> Profile<'e> {
         let Some(layer) = self.layer else { return Section::Ends };
         let LayerSpec { attention, ffn } = self.layers[layer];
         match self.part {
+            Part::SpineWait if self.attended => ffn_section(ffn),
             Part::SpineWait | Part::AttentionSpine | Part::Attention => match attention {
                 LayerKind::Kda => Section::Kda,
                 LayerKind::Mla => Section::Mla,
             },
-            _ => match ffn {
-                FfnKind::Dense => Section::Dense,
-                FfnKind::Moe => Section::Moe,
-            },
+            _ => ffn_section(ffn),
         }
     }
 
@@ -200,6 +201,13 @@ impl<'e> Profile<'e> {
     }
 }
 
+fn ffn_section(kind: FfnKind) -> Section {
+    match kind {
+        FfnKind::Dense => Section::Dense,
+        FfnKind::Moe => Section::Moe,
+    }
+}
+
 fn report(phase: Phase, tally: Tally, used: Use) -> PhaseReport {
     let Tally { passes, rows, elapsed, wall, times, drives, steps, .. } = tally;
     let rate: f64 = drives.iter().filter_map(DriveUse::rate).sum();
@@ -235,6 +243,7 @@ impl Observer for Profile<'_> {
             }
             _ => {}
         }
+        self.attended |= part == Part::AttentionSpine;
         self.part = part;
     }
 
@@ -242,6 +251,7 @@ impl Observer for Profile<'_> {
         self.account();
         self.end_step();
         self.layer = Some(layer.index());
+        self.attended = false;
         ControlFlow::Continue(())
     }
 }

@@ -6,7 +6,7 @@
 
 use super::reads::{Read, Reads};
 use deltafin_model::{Ids, Observer, Part, PassPlan};
-use deltafin_spec::{FfnKind, LayerId, LayerKind, LayerSpec, ModelSpec};
+use deltafin_spec::{FfnKind, Half, LayerId, LayerKind, LayerSpec, ModelSpec};
 use deltafin_store::drive::Class;
 use deltafin_stream::{End, Record, Stream};
 use std::io::{self, Write};
@@ -149,7 +149,13 @@ impl<O: Write> Trace<O> {
     fn write_read(&mut self, read: &Read) -> io::Result<()> {
         let Read { record, class, bytes, asked, promoted, landed, end } = *read;
         let name = match record {
-            Record::Spine(layer) => format!("spine of layer {}", layer.number()),
+            Record::Spine(layer, half) => {
+                let half = match half {
+                    Half::Attention => "attention",
+                    Half::Ffn => "feed-forward",
+                };
+                format!("spine of layer {}, {half}", layer.number())
+            }
             Record::Head => "head".to_owned(),
             Record::Expert(layer, expert) => {
                 format!("layer {} expert {}", layer.number(), expert.index())

@@ -6,12 +6,13 @@ mod views;
 
 use deltafin_budget::{Level, Pressure};
 use deltafin_checkpoint::pack::Digest;
-use deltafin_checkpoint::{Identity, SpanTensor, Spine};
+use deltafin_checkpoint::{Identity, PlacedTensors, SpanTensor};
 use deltafin_kernels::Matrix;
 use deltafin_model::{
-    Expert, Head, Ids, Layer, LayerView, Lease, PassPlan, Tail, TailView, Weights,
+    AttentionHalf, AttentionView, Expert, FfnHalf, FfnView, Head, Ids, Lease, PassPlan, Tail,
+    TailView, Weights,
 };
-use deltafin_spec::{ExpertId, LayerId, ModelSpec};
+use deltafin_spec::{ExpertId, Half, LayerId, ModelSpec};
 use deltafin_store::drive::IoMode;
 use deltafin_store::{Checkpoint, Store, StoreError, read_record, read_row};
 use deltafin_stream::{Layout, Phase, SpineLease, Stream, StreamError};
@@ -148,7 +149,8 @@ fn tail_tensors(checkpoint: &Checkpoint) -> [(&'static str, &SpanTensor); 3] {
 
 impl Weights for StreamedWeights {
     type Error = StreamError;
-    type Spine<'a> = LayerLease<'a>;
+    type Attention<'a> = HalfLease<'a>;
+    type Ffn<'a> = HalfLease<'a>;
     type Tail<'a> = TailLease<'a>;
     type Head<'a> = HeadLease<'a>;
 
@@ -167,12 +169,16 @@ impl Weights for StreamedWeights {
         Ok(())
     }
 
-    fn spine(&self, layer: LayerId) -> Result<LayerLease<'_>, StreamError> {
-        self.stream.spine(layer).map(|bytes| self.layer_lease(layer, bytes))
+    fn attention(&self, layer: LayerId) -> Result<HalfLease<'_>, StreamError> {
+        self.half(layer, Half::Attention)
     }
 
-    fn peek(&self, layer: LayerId) -> Option<LayerLease<'_>> {
-        self.stream.peek(layer).map(|bytes| self.layer_lease(layer, bytes))
+    fn ffn(&self, layer: LayerId) -> Result<HalfLease<'_>, StreamError> {
+        self.half(layer, Half::Ffn)
+    }
+
+    fn peek(&self, layer: LayerId) -> Option<HalfLease<'_>> {
+        self.stream.peek(layer).map(|bytes| self.half_lease(layer, Half::Ffn, bytes))
     }
 
     fn tail(&self) -> Result<TailLease<'_>, StreamError> {
@@ -205,22 +211,39 @@ impl Weights for StreamedWeights {
     }
 }
 
-impl StreamedWeights {
-    fn layer_lease<'a>(&'a self, layer: LayerId, bytes: SpineLease<'a>) -> LayerLease<'a> {
-        LayerLease { spec: &self.spec, spine: self.checkpoint.catalog.spine(layer), bytes }
-    }
-}
-
-/// One layer's spine while it is in use.
-pub struct LayerLease<'a> {
+/// Half of a layer's spine while it is in use.
+pub struct HalfLease<'a> {
     spec: &'a ModelSpec,
-    spine: &'a Spine,
+    layer: LayerId,
+    half: &'a PlacedTensors,
     bytes: SpineLease<'a>,
 }
 
-impl Lease<Layer> for LayerLease<'_> {
-    fn view(&self) -> LayerView<'_> {
-        views::layer(self.spec, self.spine, &self.bytes)
+impl StreamedWeights {
+    fn half_lease<'a>(
+        &'a self,
+        layer: LayerId,
+        half: Half,
+        bytes: SpineLease<'a>,
+    ) -> HalfLease<'a> {
+        let half = self.checkpoint.catalog.spine(layer).half(half);
+        HalfLease { spec: &self.spec, layer, half, bytes }
+    }
+
+    fn half(&self, layer: LayerId, half: Half) -> Result<HalfLease<'_>, StreamError> {
+        self.stream.spine(layer, half).map(|bytes| self.half_lease(layer, half, bytes))
+    }
+}
+
+impl Lease<AttentionHalf> for HalfLease<'_> {
+    fn view(&self) -> AttentionView<'_> {
+        views::attention(self.spec.layer(self.layer).attention, self.half, &self.bytes)
+    }
+}
+
+impl Lease<FfnHalf> for HalfLease<'_> {
+    fn view(&self) -> FfnView<'_> {
+        views::ffn(&self.spec.moe, self.spec.layer(self.layer).ffn, self.half, &self.bytes)
     }
 }
 

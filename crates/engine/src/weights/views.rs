@@ -2,14 +2,13 @@
 //!
 //! The catalog has checked names, dtypes and shapes, so nothing here can fail but by our own fault.
 
-use deltafin_checkpoint::{ExpertLayout, PlacedTensor, SpanTensor, Spine};
+use deltafin_checkpoint::{ExpertLayout, PlacedTensor, PlacedTensors, SpanTensor};
 use deltafin_kernels::{Matrix, Weights};
 use deltafin_model::{
-    Attention, Expert, Ffn, Glu, Kda, LayerView, Mla, Moe, ResidualMix, TailView, Vector,
+    Attention, AttentionView, Expert, Ffn, FfnView, Glu, Kda, Mla, Moe, ResidualMix, TailView,
+    Vector,
 };
-use deltafin_spec::{
-    Dtype, ExpertTensor, FfnKind, LayerKind, ModelSpec, MoeSpec, Shape, SpineTensor as T,
-};
+use deltafin_spec::{Dtype, ExpertTensor, FfnKind, LayerKind, MoeSpec, Shape, SpineTensor as T};
 
 const CHECKED: &str = "the catalog has checked dtype and shape";
 
@@ -39,15 +38,15 @@ fn matrix<'a>(
     Matrix::new(rows as usize, cols as usize, weights).expect(CHECKED)
 }
 
-/// A spine and its bytes, to look tensors up in.
+/// Half a spine and its bytes, to look tensors up in.
 struct Tensors<'a> {
-    spine: &'a Spine,
+    half: &'a PlacedTensors,
     bytes: &'a [u8],
 }
 
 impl<'a> Tensors<'a> {
     fn find(&self, role: T) -> (&'a PlacedTensor, &'a [u8]) {
-        let tensor = self.spine.tensor(role).expect(CHECKED);
+        let tensor = self.half.tensor(role).expect(CHECKED);
         (tensor, &self.bytes[tensor.place.range()])
     }
 
@@ -110,22 +109,37 @@ impl<'a> Tensors<'a> {
     }
 }
 
-/// A layer's spine.
-pub(super) fn layer<'a>(spec: &ModelSpec, spine: &'a Spine, bytes: &'a [u8]) -> LayerView<'a> {
-    let tensors = Tensors { spine, bytes };
-    let kind = spec.layer(spine.layer());
-    LayerView {
-        input_norm: tensors.vector(T::InputNorm),
-        ffn_norm: tensors.vector(T::PostAttentionNorm),
-        attention_mix: tensors.mix(T::AttnResNorm, T::AttnResProj),
-        ffn_mix: tensors.mix(T::MlpResNorm, T::MlpResProj),
-        attention: match kind.attention {
+/// The attention half of a layer of this kind.
+pub(super) fn attention<'a>(
+    kind: LayerKind,
+    half: &'a PlacedTensors,
+    bytes: &'a [u8],
+) -> AttentionView<'a> {
+    let tensors = Tensors { half, bytes };
+    AttentionView {
+        mix: tensors.mix(T::AttnResNorm, T::AttnResProj),
+        norm: tensors.vector(T::InputNorm),
+        attention: match kind {
             LayerKind::Kda => Attention::Kda(tensors.kda()),
             LayerKind::Mla => Attention::Mla(tensors.mla()),
         },
-        ffn: match kind.ffn {
+    }
+}
+
+/// The feed-forward half of a layer of this kind.
+pub(super) fn ffn<'a>(
+    spec: &MoeSpec,
+    kind: FfnKind,
+    half: &'a PlacedTensors,
+    bytes: &'a [u8],
+) -> FfnView<'a> {
+    let tensors = Tensors { half, bytes };
+    FfnView {
+        mix: tensors.mix(T::MlpResNorm, T::MlpResProj),
+        norm: tensors.vector(T::PostAttentionNorm),
+        ffn: match kind {
             FfnKind::Dense => Ffn::Dense(tensors.glu(T::DenseGate, T::DenseUp, T::DenseDown)),
-            FfnKind::Moe => Ffn::Moe(tensors.moe(&spec.moe)),
+            FfnKind::Moe => Ffn::Moe(tensors.moe(spec)),
         },
     }
 }

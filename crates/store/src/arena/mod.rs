@@ -78,6 +78,15 @@ impl Arena {
         Some(Slab::new(Arc::clone(self), start..start + len))
     }
 
+    /// As [`Arena::take`], but only where a run of `beside` bytes is left once every other slab is dropped;
+    /// nothing if the lowest free run that is long enough is elsewhere.
+    pub fn take_beside(self: &Arc<Self>, len: usize, beside: usize) -> Option<Slab> {
+        self.take(len).filter(|slab| {
+            let place = slab.place();
+            place.start >= beside || self.len() - place.end >= beside
+        })
+    }
+
     /// Bytes of the whole region.
     #[allow(clippy::len_without_is_empty)] // there is no empty region
     pub fn len(&self) -> usize {

@@ -26,6 +26,11 @@ impl Slab {
         self.range.len()
     }
 
+    /// Where it lies in its arena.
+    pub(super) fn place(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
     /// Its bytes: zero, or whatever was there before.
     pub fn bytes(&self) -> &[u8] {
         let start = self.arena.map.at(self.range.start).as_ptr();

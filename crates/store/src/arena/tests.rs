@@ -171,3 +171,17 @@ fn many_threads_may_take_and_return() {
     });
     assert_eq!(arena.free_bytes(), arena.len());
 }
+
+#[test]
+fn what_is_taken_beside_something_leaves_it_a_run() {
+    let arena = Arena::new(HUGE_PAGE_BYTES).unwrap();
+    let third = HUGE_PAGE_BYTES / 3 / PAGE_BYTES * PAGE_BYTES;
+    let low = arena.take(third).unwrap();
+    assert!(arena.take_beside(third, 2 * third).is_none(), "in the middle");
+    let middle = arena.take_beside(third, third).unwrap();
+    drop(low);
+    assert!(arena.take_beside(third, 2 * third).is_some(), "at the beginning");
+    drop(middle);
+    assert!(arena.take_beside(HUGE_PAGE_BYTES, 1).is_none());
+    assert_eq!(arena.free_bytes(), HUGE_PAGE_BYTES);
+}

@@ -27,6 +27,10 @@ pub(super) struct Limits {
     pub(super) idle_depth: usize,
 }
 
+/// As many reads find room from the start: how many come together is a matter of luck, and to grow for one
+/// more in the middle of a token would be an allocation there.
+const FEW_READS: usize = 64;
+
 /// The reads of one drive that have not landed.
 pub(super) struct Queue {
     limits: Limits,
@@ -116,10 +120,10 @@ impl Queue {
     pub(super) fn new(limits: Limits) -> Queue {
         Queue {
             limits,
-            reads: Vec::new(),
-            vacant: Vec::new(),
-            waiting: Default::default(),
-            over: VecDeque::new(),
+            reads: Vec::with_capacity(FEW_READS),
+            vacant: Vec::with_capacity(FEW_READS),
+            waiting: [(); 3].map(|()| VecDeque::with_capacity(FEW_READS)),
+            over: VecDeque::with_capacity(FEW_READS),
             in_flight: 0,
             stopped: false,
             tally: Tally::default(),
