@@ -54,6 +54,8 @@ fn every_event_is_documented_with_its_fields() {
     seen.extend(names(&["setup"], place.setup(&["--json", "--stream", "--model", dir])));
     let layers = ["--json", "--layers", "2-2", "--model", dir];
     seen.extend(names(&["setup", "warm"], place.setup(&layers)));
+    // Comes by the clock, if it takes so long.
+    seen.remove("progress");
     assert_eq!(
         seen.iter().collect::<Vec<_>>(),
         ["done", "file", "outlook", "partial", "plan", "waiting"]
