@@ -75,6 +75,16 @@ pub enum FetchError {
         path.display()
     )]
     ReadOnly { path: PathBuf, reason: io::Error },
+    #[error(
+        "{}: what is here came from {holds}, and {asked} gives no digests that tell whether it has the same; go on with --source {holds}, give another folder with --model, or remove this one",
+        path.display()
+    )]
+    OtherSource { path: PathBuf, holds: String, asked: String },
+    #[error(
+        "{}: {asked} has another file of this name than when it came, and one model is not made of two; give another folder with --model, or remove this one to fetch all of it anew",
+        path.display()
+    )]
+    Replaced { path: PathBuf, asked: String },
     #[error("{what}: {why}")]
     Source { what: String, why: String },
     #[error(

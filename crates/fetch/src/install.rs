@@ -22,7 +22,7 @@ use crate::prospect::{self, Prospect};
 use crate::record::Record;
 use crate::remote::{Manner, Remote, reach};
 use crate::wanted::Goal;
-use crate::{Event, FetchError, Patience, Source, Wanted, Watch, room};
+use crate::{Event, FetchError, Patience, Source, Wanted, Watch, origin, room};
 
 /// Between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -121,6 +121,7 @@ pub fn install(
         let manner = Manner { endpoint: order.endpoint, patience: &order.patience, watch: &*watch };
         let known = known.map(|record| record.listing);
         let (remote, listing) = reach(order.source, known, manner).await?;
+        origin::check_source(order, &listing)?;
         let record = Record { asked, listing };
         let disk = |error| FetchError::disk(order.dir, error);
         let state = match folder.record()?.as_ref() == Some(&record) {
@@ -137,6 +138,9 @@ pub fn install(
         let wanted = choose(order, &record.listing, state, &*watch, most).map_err(disk)?;
         let kind = kind(&wanted);
         let done = finished(&folder, &record.listing, state, kind);
+        if !is_complete(&folder, &record.listing, kind == Kind::Full) {
+            origin::check_finished(order, &remote, manner, &record.listing).await?;
+        }
         if order.spine == Spine::Released {
             folder.choose_released().map_err(disk)?;
         }
@@ -176,6 +180,7 @@ pub fn list(
         let known = record.map(|record| record.listing);
         let state = known.as_ref().and_then(|_| folder::state(order.dir));
         let (remote, listing) = reach(order.source, known, manner).await?;
+        origin::check_source(order, &listing)?;
         let disk = |error| FetchError::disk(order.dir, error);
         let note = order.spine.resolved(SpineNote::read(order.dir)?);
         let frees = note.is_freed && (hole::is_possible(order.dir) || state.is_some());
@@ -186,8 +191,11 @@ pub fn list(
         let packed = forecaster.map(|forecaster| forecaster.forecast(&wanted, frees));
         let goal = Goal { wanted: wanted.clone(), frees };
         let ask = |file| prospect::ask(&remote, order.source, manner, order.dir, file, &goal);
-        let files = futures_util::stream::iter(listing.files).map(ask);
-        let files = files.buffered(order.jobs.max(1)).try_collect().await?;
+        let files = futures_util::stream::iter(listing.files.clone()).map(ask);
+        let files: Vec<Prospect> = files.buffered(order.jobs.max(1)).try_collect().await?;
+        if files.iter().any(|prospect| prospect.missing > 0) {
+            origin::check_finished(order, &remote, manner, &listing).await?;
+        }
         Ok(Outlook { source: listing.source, files, extent: wanted, packed })
     })
 }

@@ -41,6 +41,7 @@ mod listing;
 mod login;
 mod map;
 mod mirror;
+mod origin;
 mod packed;
 mod part;
 mod patience;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt as _};
 use object_store::http::HttpBuilder;
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStore, RetryConfig};
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, RetryConfig};
 use reqwest::Url;
 use tokio::time::sleep;
 
@@ -151,6 +151,15 @@ impl Remote {
     /// How far this machine's clock is before the source's, if it told the time.
     pub(crate) fn clock_ahead_seconds(&self) -> Option<i64> {
         self.line.clock_ahead_seconds()
+    }
+
+    /// What the server calls the state of a file that it has now; nothing where it does not say.
+    pub(crate) async fn tag(&self, file: &RemoteFile) -> Result<Option<String>, Fault> {
+        match self.store.head(&place(&file.name)?).await {
+            Ok(meta) => Ok(meta.e_tag),
+            Err(error) if Fault::is_absence(&error) => Ok(None),
+            Err(error) => Err(Fault::of(&error)),
+        }
     }
 
     /// Asks for bytes of a file. Only what is said to be exactly these, of a file of that length, is

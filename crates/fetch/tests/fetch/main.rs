@@ -7,6 +7,7 @@ mod full;
 mod hopeless;
 mod layered;
 mod limited;
+mod origin;
 mod packed;
 mod random;
 mod resume;
