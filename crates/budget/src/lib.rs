@@ -28,6 +28,7 @@ mod limits;
 mod outlook;
 mod plan;
 mod pressure;
+mod refusal;
 mod size;
 mod words;
 mod workspace;
@@ -38,8 +39,9 @@ pub use group::Group;
 pub use hits::{Learned, expected_hits};
 pub use limits::{Bound, BudgetError, Limits, TooLarge, Usable, peak_resident_bytes, reserve};
 pub use outlook::{Form, Outlook};
-pub use plan::{Plan, PlanError};
+pub use plan::Plan;
 pub use pressure::{Level, Pressure};
+pub use refusal::{Part, PlanError, Purpose};
 pub use size::{Size, whole_mib};
 pub use workspace::Workspace;
 

@@ -5,7 +5,7 @@
 //! so it counts as free.
 
 use crate::group::{self, Group};
-use crate::{Level, PlanError, Size, whole_mib};
+use crate::{Level, Part, PlanError, Size, whole_mib};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,15 +77,15 @@ pub enum BudgetError {
     Plan(#[from] PlanError),
     /// More is needed than there is, whatever the budget.
     #[error(
-        "the smallest plan takes {}, of it {} for the state of the context, and there is {}, {bound}; \
-         {}raise that limit",
-        Size(*smallest), Size(*state), Size(*bytes), shorter(*smallest, *state, *bytes)
+        "the smallest plan takes {}, of it {} for {}, and there is {}, {bound}; {}raise that limit",
+        Size(*smallest), Size(part.bytes), part.purpose.words(), Size(*bytes),
+        lower(*smallest, *part, *bytes)
     )]
     Lacking {
         /// The smallest budget that is enough.
         smallest: u64,
-        /// The part of it that grows with the context.
-        state: u64,
+        /// The part of it that is worth asking less of.
+        part: Part,
         /// What there is.
         bytes: u64,
         /// What sets that.
@@ -93,9 +93,12 @@ pub enum BudgetError {
     },
 }
 
-/// The remedy that a shorter context is, where it is one.
-fn shorter(smallest: u64, state: u64, bytes: u64) -> &'static str {
-    if smallest.saturating_sub(state) < bytes { "lower --context, or " } else { "" }
+/// The remedy that asking less of a part is, where it is one.
+fn lower(smallest: u64, part: Part, bytes: u64) -> String {
+    match smallest.saturating_sub(part.bytes) < bytes {
+        true => format!("lower {}, or ", part.purpose.flag()),
+        false => String::new(),
+    }
 }
 
 /// Without a word from the system, this much is taken to be there.
@@ -155,12 +158,12 @@ impl Limits {
 
     /// The same refusal, unless the budget that it names is more than can be had here.
     pub fn explain(&self, refused: PlanError) -> BudgetError {
-        let (PlanError::TooSmall { smallest, state, .. }, ceiling) = (&refused, self.ceiling());
+        let (PlanError::TooSmall { smallest, part, .. }, ceiling) = (&refused, self.ceiling());
         let Usable { bytes, bound } = ceiling;
         // As the refusal would have it typed.
         let named = whole_mib(*smallest);
         match bound != Bound::Assumed && named > bytes {
-            true => BudgetError::Lacking { smallest: *smallest, state: *state, bytes, bound },
+            true => BudgetError::Lacking { smallest: *smallest, part: *part, bytes, bound },
             false => refused.into(),
         }
     }

@@ -24,7 +24,7 @@
 //! known in advance and fill the time in which the drive has nothing else to do.
 
 use crate::hits::hit_rate;
-use crate::{Demand, Size, whole_mib};
+use crate::{Demand, Part, PlanError};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -74,30 +74,6 @@ pub struct Plan {
     pub spine_stream_bytes: u64,
 }
 
-/// A budget that cannot be kept.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// There is less than the smallest plan takes.
-    #[error(
-        "a memory budget of {} is too small: the smallest plan takes {}, of it {} for the state of \
-         the context; give --memory {}, or lower --context",
-        Size(*budget).beside(Size(*smallest)), Size(*smallest), Size(*state), typed(*smallest)
-    )]
-    TooSmall {
-        /// The budget.
-        budget: u64,
-        /// The smallest that is enough.
-        smallest: u64,
-        /// The part of it that grows with the context.
-        state: u64,
-    },
-}
-
-/// Bytes as `--memory` takes them, rounded up.
-fn typed(bytes: u64) -> String {
-    format!("{}M", whole_mib(bytes) >> 20)
-}
-
 impl Plan {
     /// Spends `budget` bytes on `demand`.
     ///
@@ -106,7 +82,7 @@ impl Plan {
     pub fn make(demand: &Demand, budget: u64) -> Result<Plan, PlanError> {
         let smallest = Plan::smallest(demand);
         if budget < smallest {
-            return Err(PlanError::TooSmall { budget, smallest, state: demand.state });
+            return Err(PlanError::TooSmall { budget, smallest, part: Part::largest(demand) });
         }
         let mut plan = Plan::floor(demand, budget);
         let moves = plan.grow_chunk(demand, BLOCK_ROWS)

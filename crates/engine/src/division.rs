@@ -7,7 +7,7 @@
 use crate::options::{CONTEXT_SHARE, DEFAULT_CHUNK, DEFAULT_CONTEXT, LEAST_CONTEXT, MOST_THREADS};
 use crate::residency;
 use crate::{EngineError, EngineOptions, SnapshotMemory};
-use deltafin_budget::{BudgetError, Demand, Plan, PlanError, Rooms, Usage, whole_mib};
+use deltafin_budget::{BudgetError, Demand, Part, Plan, PlanError, Rooms, Usage, whole_mib};
 use deltafin_pool::Pool;
 use deltafin_spec::ModelSpec;
 use std::iter;
@@ -61,7 +61,8 @@ impl Division {
         demand.requests = residency::requests(&options.requests, &demand, budget);
         demand.snapshots = residency::snapshots(spec, options.snapshots, &demand, budget)?;
         if budget < smallest {
-            let refused = PlanError::TooSmall { budget, smallest, state: demand.state };
+            let part = Part::largest(&demand);
+            let refused = PlanError::TooSmall { budget, smallest, part };
             return Err(BudgetError::from(refused).into());
         }
         Ok(Division {

@@ -66,9 +66,9 @@ pub(crate) fn snapshots(
             let most = (MOST_SNAPSHOTS * least).max(MOST_SNAPSHOT_BYTES);
             let share = (budget / SNAPSHOT_SHARE).min(most);
             // One at all is worth twice the share: without it every other conversation starts over.
-            let one = if least <= 2 * share { least } else { 0 };
+            let wanted = if least <= 2 * share { share.max(least) } else { 0 };
             let spare = budget.saturating_sub(Plan::smallest(demand));
-            Ok(if least <= spare { share.max(one).min(spare) } else { 0 })
+            Ok(if least <= spare { wanted.min(spare) } else { 0 })
         }
     }
 }

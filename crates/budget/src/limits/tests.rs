@@ -1,4 +1,5 @@
 use super::*;
+use crate::Purpose;
 use std::fs;
 use tempfile::TempDir;
 
@@ -133,7 +134,8 @@ fn a_budget_above_the_machine_is_refused_and_above_what_is_free_is_not() {
 
 #[test]
 fn a_refusal_names_no_budget_that_cannot_be_had() {
-    let refused = |smallest| PlanError::TooSmall { budget: 1, smallest, state: GIB };
+    let part = Part { bytes: GIB, purpose: Purpose::Context };
+    let refused = |smallest| PlanError::TooSmall { budget: 1, smallest, part };
     let explain = |limits: &Limits, smallest| limits.explain(refused(smallest)).to_string();
     let limits = Machine::new().limits();
     assert_eq!(explain(&limits, 32 * GIB), refused(32 * GIB).to_string());

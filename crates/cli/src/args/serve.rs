@@ -14,7 +14,7 @@ use super::replies::ReplyArgs;
 use super::size::{Count, Positive};
 use super::snapshots::{SnapshotArgs, SnapshotDisk};
 
-/// Answer OpenAI clients over HTTP
+/// Answer OpenAI's and Anthropic's clients over HTTP
 ///
 /// One request is answered at a time, others wait in a queue. The port is bound before the
 /// weights are read; until they are, /health says 503. An interrupt or a termination signal lets

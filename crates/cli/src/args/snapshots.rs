@@ -13,8 +13,9 @@ use super::size::{Auto, Count};
 pub(super) struct SnapshotArgs {
     /// Memory for states of conversations to go on from, a part of --memory; 0 for none
     ///
-    /// 'auto' takes a sixteenth of the memory, or as much as one conversation needs if that is not
-    /// much more, and none where that leaves too little.
+    /// 'auto' takes a sixteenth of --memory, but no more than sixteen short conversations or 256M take,
+    /// whichever is more. Where a short conversation takes more than the sixteenth, up to twice as much,
+    /// it takes that; where it takes more still, or more than all else leaves, none.
     #[arg(
         long,
         value_name = "SIZE|auto",

@@ -177,6 +177,11 @@ fn memory_that_holds_no_conversation_is_refused_and_none_is_as_good() {
     let line = deltafin(&["serve", "--model", "demo", "--port", "0", "--snapshot-memory", "1"]);
     let line = line.refusal();
     assert!(line.contains("--snapshot-memory 1 ") && line.contains("or 0"), "{line}");
+    for flag in ["--snapshot-memory", "--max-body"] {
+        let more = ["serve", "--model", "demo", "--port", "0", "--memory", "200M", flag, "1000G"];
+        let line = deltafin(&more).refusal();
+        assert!(line.contains(&format!("lower {flag}")), "{line}");
+    }
     let (child, address) = serving(&["--snapshot-memory", "0"]);
     let body = r#"{"messages":[{"role":"user","content":"What is 47 + 38?"}]}"#;
     assert!(ask(&address, "/v1/chat/completions", body).contains("47 + 38 = 85."));

@@ -3,7 +3,7 @@
 //! **Promise.** What both take together is the budget that was given; and the budget that a refusal names is
 //! enough for both, and one byte less is refused.
 
-use deltafin_budget::{BudgetError, Limits, PlanError, whole_mib};
+use deltafin_budget::{BudgetError, Limits, Part, PlanError, whole_mib};
 use deltafin_engine::{Division, EngineError};
 use deltafin_store::Checkpoint;
 
@@ -60,7 +60,7 @@ impl Share {
     /// # Errors
     /// With the least that is enough for both.
     pub(super) fn admit(self, models: [(&Checkpoint, &EngineArgs); 2]) -> Result<(), Failure> {
-        let mut most: Option<(u64, u64)> = None;
+        let mut most: Option<(u64, Part)> = None;
         for (checkpoint, engine) in models {
             let rooms = deltafin_engine::rooms(&checkpoint.catalog);
             let options = load::options(engine);
@@ -68,19 +68,19 @@ impl Share {
             match Division::of(checkpoint.spec(), &rooms, &options, 0) {
                 Err(EngineError::Budget(BudgetError::Plan(PlanError::TooSmall {
                     smallest,
-                    state,
+                    part,
                     ..
-                }))) => most = most.max(Some((smallest, state))),
+                }))) => most = most.max(Some((smallest, part))),
                 other => drop(other?),
             }
         }
-        let (each, state) = most.unwrap_or_default();
+        let Some((each, part)) = most else { return Ok(()) };
         let (budget, smallest) = (self.whole, whole_mib(Share::least(each)));
         if budget >= smallest {
             return Ok(());
         }
-        let state = 2 * state;
-        let refused = PlanError::TooSmall { budget, smallest, state };
+        let part = Part { bytes: part.bytes.saturating_mul(2), ..part };
+        let refused = PlanError::TooSmall { budget, smallest, part };
         Err(EngineError::from(Limits::read().explain(refused)).into())
     }
 }
