@@ -34,6 +34,13 @@ pub(crate) const LONG_HELP: &str = match IS_CARRIED {
     }
 };
 
+/// Help of an argument that names a folder, where the model inside this program has none to look at.
+pub(crate) const FOLDER_HELP: &str = "Checkpoint directory";
+
+/// The same, with what becomes of a command to which none was named.
+pub(crate) const FOLDER_LONG_HELP: &str = "Checkpoint directory\n\n\
+     Without it, the directory remembered as installed is used.";
+
 /// Why a build without the model cannot run it, and what to do.
 pub(crate) const LACKING: &str = "this build carries no demo model: give --model DIR \
      (or set DELTAFIN_MODEL), or build deltafin with its default feature 'demo'";

@@ -74,11 +74,14 @@ impl Summary {
             0 => String::new(),
             n => format!(" ({n} more reused)"),
         };
+        // The first token comes with the prefill.
+        let more = self.new_tokens.saturating_sub(1);
+        let tokens = if more == 1 { "token" } else { "tokens" };
         let first = self.first_token_seconds.map_or_else(|| "-".to_owned(), seconds);
         let memory = self.peak_memory_bytes.map_or_else(|| "unknown".to_owned(), bytes);
         format!(
             "prefill      {prefilled} tokens{reused} in {}, {}\n\
-             decode       {} more tokens in {}, {}\n\
+             decode       {more} more {tokens} in {}, {}\n\
              first token  after {first}\n\
              peak memory  {memory}, weights in {}\n\
              recipe       {}, {}, {}\n\
@@ -86,8 +89,6 @@ impl Summary {
              {}",
             seconds(self.prefill_seconds),
             per_second(self.prefill_tokens_per_second),
-            // The first token comes with the prefill.
-            self.new_tokens.saturating_sub(1),
             seconds(self.decode_seconds),
             per_second(self.decode_tokens_per_second),
             self.weights,

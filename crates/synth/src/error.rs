@@ -14,6 +14,9 @@ pub enum SynthError {
     /// The directory holds something.
     #[error("{} is not empty: give a new directory, or empty this one", .0.display())]
     NotEmpty(PathBuf),
+    /// A file is where the directory is to be, or one of those above it.
+    #[error("{}: this, or what it is said to lie in, is a file: give a new directory", .0.display())]
+    NoFolder(PathBuf),
     /// The file system is too full.
     #[error("{}: {needed} bytes are needed, {free} are free: make room, or choose smaller dimensions or --sparse", .dir.display())]
     NoRoom {

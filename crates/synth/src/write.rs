@@ -214,6 +214,9 @@ fn prepare(dir: &Path) -> Result<bool, SynthError> {
             fs::create_dir_all(dir).map_err(about)?;
             Ok(true)
         }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            Err(SynthError::NoFolder(dir.to_owned()))
+        }
         Err(error) => Err(about(error)),
     }
 }

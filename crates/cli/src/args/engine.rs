@@ -4,9 +4,7 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::builder::{
-    BoolishValueParser, OsStringValueParser, TypedValueParser, ValueParserFactory,
-};
+use clap::builder::{OsStringValueParser, TypedValueParser, ValueParserFactory};
 use clap::{Args, ValueEnum};
 use deltafin_engine::{IoMode, MOST_THREADS, Prefetch, RequestMemory, SnapshotMemory};
 use deltafin_kernels::IsaKind;
@@ -14,6 +12,7 @@ use deltafin_store::SpineChoice;
 
 use super::network::{Network, NetworkArgs};
 use super::size::{Auto, Bounded, Positive};
+use super::truth::truth;
 use crate::built_in;
 use crate::spine::SpineArg;
 
@@ -121,7 +120,7 @@ pub(crate) struct EngineArgs {
         long,
         env = "DELTAFIN_STATS",
         hide_env_values = true,
-        value_parser = BoolishValueParser::new()
+        value_parser = truth
     )]
     pub(crate) stats: bool,
 
@@ -130,7 +129,7 @@ pub(crate) struct EngineArgs {
         long,
         env = "DELTAFIN_JSON",
         hide_env_values = true,
-        value_parser = BoolishValueParser::new()
+        value_parser = truth
     )]
     pub(crate) json: bool,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::model::{Looked, ModelArgs};
+use super::model::{FolderArgs, Looked};
 use super::{Given, Usage};
 
 const DAY: u64 = 24 * 3600;
@@ -19,7 +19,7 @@ const DAY: u64 = 24 * 3600;
 #[derive(Args, Debug)]
 pub(crate) struct GcArgs {
     #[command(flatten)]
-    model: ModelArgs,
+    model: FolderArgs,
 
     /// Remove what is of no use, and what is old
     #[arg(long)]

@@ -25,6 +25,7 @@ mod size;
 mod snapshots;
 mod synth;
 mod tokenize;
+mod truth;
 mod twins;
 mod verify;
 mod warm;

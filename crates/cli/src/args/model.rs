@@ -10,7 +10,11 @@ use crate::built_in;
 /// A model, typed in either way.
 #[derive(Args, Debug)]
 pub(crate) struct ModelArgs {
-    #[arg(value_name = built_in::VALUE_NAME, help = built_in::HELP)]
+    #[arg(
+        value_name = built_in::VALUE_NAME,
+        help = built_in::HELP,
+        long_help = built_in::LONG_HELP
+    )]
     dir: Option<ModelArg>,
 
     /// The same, as other commands take it
@@ -21,6 +25,28 @@ pub(crate) struct ModelArgs {
         hide_env_values = true
     )]
     model: Option<ModelArg>,
+}
+
+/// A model's folder, typed in either way, for commands that the model inside this program gives nothing to do.
+#[derive(Args, Debug)]
+pub(crate) struct FolderArgs {
+    #[arg(
+        value_name = "DIR",
+        help = built_in::FOLDER_HELP,
+        long_help = built_in::FOLDER_LONG_HELP
+    )]
+    dir: Option<ModelArg>,
+
+    /// The same, as other commands take it
+    #[arg(long, value_name = "DIR", env = "DELTAFIN_MODEL", hide_env_values = true)]
+    model: Option<ModelArg>,
+}
+
+impl FolderArgs {
+    /// As [`ModelArgs::meaning`].
+    pub(super) fn meaning(self, given: Given) -> Result<Looked, Usage> {
+        ModelArgs { dir: self.dir, model: self.model }.meaning(given)
+    }
 }
 
 /// A model to look at.

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 
 use super::Usage;
 use super::chat::{Style, StyleArgs};
 use super::engine::EngineArgs;
 use super::ids::{self, IdsArg};
 use super::size::Count;
+use super::truth::truth;
 
 /// Continue a prompt
 ///
@@ -44,12 +44,12 @@ pub(crate) struct RunArgs {
     ids: bool,
 
     /// Print to standard error where the time of a token goes; with --json, into 'profile'.
-    /// K3_PROFILE counts as well
+    /// K3_PROFILE counts as DELTAFIN_PROFILE does
     #[arg(
         long,
         env = "DELTAFIN_PROFILE",
         hide_env_values = true,
-        value_parser = BoolishValueParser::new()
+        value_parser = truth
     )]
     profile: bool,
 

@@ -37,7 +37,7 @@ impl FromStr for Count {
         }
         let number: Option<usize> = digits.parse().ok();
         let count = number.and_then(|number| number.checked_mul(1 << shift));
-        count.map(Count).ok_or_else(|| format!("more than {}", usize::MAX))
+        count.map(Count).ok_or_else(|| format!("at most {}", usize::MAX))
     }
 }
 
@@ -109,6 +109,8 @@ mod tests {
             assert!(typed.parse::<Count>().is_err(), "{typed}");
         }
         assert_eq!("18446744073709551615".parse(), Ok(Count(usize::MAX)));
+        let refused = "99999999999999G".parse::<Auto<Count>>();
+        assert_eq!(refused, Err(format!("at most {}, or auto", usize::MAX)));
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(crate) struct TokenizeArgs {
     #[arg(
         long,
         help = built_in::HELP,
+        long_help = built_in::LONG_HELP,
         value_name = built_in::VALUE_NAME,
         env = "DELTAFIN_MODEL",
         hide_env_values = true

@@ -15,7 +15,7 @@ pub(super) const PREFIX: &str = "DELTAFIN_";
 /// An empty key is refused, not ignored: whoever sets one means to keep others out.
 const NEVER_EMPTY: &str = "api_keys";
 
-/// A variable of ours, and another's name for the same, read where ours is not set.
+/// A variable of ours, and another's name for the same, read where only that is set.
 const OTHER_NAME: (&str, &str) = ("DELTAFIN_PROFILE", "K3_PROFILE");
 
 /// The table as this environment has it: without the variables that are empty, for such a variable is
@@ -32,8 +32,9 @@ pub(super) fn as_set(table: Command) -> Command {
 
 fn under_other_name(arg: Arg) -> Arg {
     let (ours, other) = OTHER_NAME;
-    let is_set = env::var_os(ours).is_some_and(|value| !value.is_empty());
-    if is_set || arg.get_env().is_none_or(|name| name != ours) { arg } else { arg.env(other) }
+    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_meant = arg.get_env().is_some_and(|name| name == ours);
+    if is_meant && is_set(other) && !is_set(ours) { arg.env(other) } else { arg }
 }
 
 fn is_empty(arg: &Arg) -> bool {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::model::{Looked, ModelArgs};
+use super::model::{FolderArgs, Looked};
 use super::network::HubArgs;
 use super::{Given, Usage};
 
@@ -17,7 +17,7 @@ use super::{Given, Usage};
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
-    model: ModelArgs,
+    model: FolderArgs,
 
     /// Read every byte
     #[arg(long)]

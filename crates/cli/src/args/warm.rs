@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::layers::Layers;
-use super::model::{Looked, ModelArgs};
+use super::model::{FolderArgs, Looked};
 use super::network::{JOBS_MOST, Network, NetworkArgs};
 use super::size::{Bounded, Positive};
 use super::{Given, Usage};
@@ -20,7 +20,7 @@ use super::{Given, Usage};
 #[derive(Args, Debug)]
 pub(crate) struct WarmArgs {
     #[command(flatten)]
-    model: ModelArgs,
+    model: FolderArgs,
 
     /// What a run chose, from 'run --route-trace FILE'; several files count together
     #[arg(long, value_name = "FILE", conflicts_with_all = ["heat", "layers"])]

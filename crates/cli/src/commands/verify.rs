@@ -215,19 +215,29 @@ fn report(
         let outcome = match (damage.len(), asked.repairs) {
             (0, _) => "nothing is damaged".to_owned(),
             (n, true) => {
-                format!("{n} pieces were damaged and are mended, {} fetched", bytes(received))
+                let were = if n == 1 { "piece was" } else { "pieces were" };
+                let fetched = bytes(received);
+                format!("{n} {were} damaged and mended, {fetched} fetched")
             }
             (n, false) => match damage.iter().map(|damage| damage.converted).collect() {
                 Some(recipes) => {
                     let recipes: BTreeSet<Recipe> = recipes;
                     let convert = recipes.iter().map(|r| format!("'deltafin convert --spine {r}'"));
                     let convert = convert.collect::<Vec<_>>().join(" and ");
-                    format!("{n} pieces are damaged; --repair makes them again, as does {convert}")
+                    format!("{}; --repair makes that again, as does {convert}", damaged(n))
                 }
-                None => format!("{n} pieces are damaged; --repair makes them good again"),
+                None => format!("{}; --repair makes that good again", damaged(n)),
             },
         };
         terminal::print_line(&format!("{files} files, {depth}: {outcome}"))?;
     }
     if damage.is_empty() || asked.repairs { Ok(()) } else { Err(Failure::Reported) }
+}
+
+/// So many pieces are.
+fn damaged(pieces: usize) -> String {
+    match pieces {
+        1 => "1 piece is damaged".to_owned(),
+        n => format!("{n} pieces are damaged"),
+    }
 }

@@ -53,8 +53,11 @@ pub(super) fn fetch_ahead(
     let room = room_within(limit, &checkpoint, fetch::room_ahead(dir)?);
     let plan = Plan::new(&checkpoint, &likely, room);
     report_plan(asked, &plan)?;
-    if asked.is_show || plan.coming().is_empty() {
-        return Ok(());
+    match (asked.is_show, plan.coming().is_empty()) {
+        (true, _) => return Ok(()),
+        (false, true) if asked.json => return nothing_came(),
+        (false, true) => return Ok(()),
+        (false, false) => {}
     }
     progress.begin(plan.total().coming);
     let fetched = plan.fetch(stop, &|record| progress.came(record.bytes));
@@ -81,9 +84,15 @@ fn room_within(limit: Option<u64>, checkpoint: &Checkpoint, room: u64) -> u64 {
 /// There is nothing to do.
 fn all_here(asked: &Warm, why: &str) -> Result<(), Failure> {
     if asked.json {
-        return terminal::print_line(&event("done", json!({"records": 0, "received": 0})));
+        return nothing_came();
     }
     terminal::print_line(&format!("{why}; nothing is to be fetched"))
+}
+
+/// The end for programs, where nothing had to come.
+fn nothing_came() -> Result<(), Failure> {
+    let nothing = json!({"records": 0, "received": 0, "seconds": 0.0});
+    terminal::print_line(&event("done", nothing))
 }
 
 /// Which experts are likely to be needed.
@@ -160,8 +169,9 @@ fn report(asked: &Warm, dir: &Path, progress: &Progress, outcome: Outcome) -> Re
     }
     let rate = bytes((received as f64 / took.max(1e-3)) as u64);
     let (size, took, dir) = (bytes(received), seconds(took), dir.display());
+    let came = if records == 1 { "expert more is" } else { "experts more are" };
     terminal::print_line(&format!(
-        "{dir}: {records} experts more are here, {size} fetched in {took}, {rate}/s"
+        "{dir}: {records} {came} here, {size} fetched in {took}, {rate}/s"
     ))?;
     if outcome == Outcome::Interrupted {
         terminal::say("interrupted; what is here is kept, the same command goes on");

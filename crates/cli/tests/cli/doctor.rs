@@ -107,7 +107,9 @@ fn a_broken_checkpoint_and_a_missing_one_are_faults() {
     assert!(broken["found"].as_str().expect("words").contains("00004"), "{broken}");
     let gone = place.at("gone");
     let found = doctor(&place, &["--offline", "--model", text(&gone)]);
-    assert!(find(&found, "DF-MODEL-04").is_some(), "{found}");
+    let missing = find(&found, "DF-MODEL-02").expect("not there");
+    assert!(missing["found"].as_str().expect("words").ends_with("is not there"), "{missing}");
+    assert!(!found.to_string().contains(&format!("{} can be", gone.display())), "{found}");
     // What was remembered and is no longer there.
     fs::create_dir_all(place.at("config/deltafin")).expect("made");
     fs::write(place.at("config/deltafin/model"), text(&gone)).expect("written");

@@ -55,5 +55,8 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     fs::write(folder.path().join("letter"), "dear").expect("written");
     let line = deltafin(&["synth", "--out", taken, "--preset", "tiny"]).refusal();
     assert!(line.contains(taken) && line.contains("not empty"), "{line}");
+    let letter = format!("{taken}/letter");
+    let line = deltafin(&["synth", "--out", &letter, "--preset", "tiny"]).refusal();
+    assert!(line.contains("is a file: give a new directory"), "{line}");
     assert!(!fs::exists(&out).expect("looked"), "no directory was made");
 }

@@ -82,6 +82,9 @@ fn what_runs_learned_comes_and_whole_layers_do() {
     assert!(done.contains("fetched"), "{done}");
     let coming = plan["coming"]["bytes"].as_u64().expect("a number");
     assert_eq!(place.hub.served().bytes(), came + coming);
+    let again = events(&warm(&place, &dir, &["--layers", "2-3", "--json"]).ok());
+    let names: Vec<_> = again.iter().map(|event| &event["event"]).collect();
+    assert_eq!(names, ["plan", "done"], "all of these are here");
     let beyond = warm(&place, &dir, &["--layers", "2-99"]).refusal();
     assert!(beyond.contains("has layers 0 to"), "{beyond}");
     assert_once(&place.hub);

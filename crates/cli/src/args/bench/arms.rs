@@ -224,6 +224,12 @@ fn words(flags: &str) -> Vec<String> {
 
 /// Refuses flags that an engine has not, before any run. The model is that of all arms.
 fn check(arm: &Arm) -> Result<(), Usage> {
+    let is = |typed: &str, name: &str| typed.split('=').next() == Some(name);
+    if let Some((name, why)) =
+        FOREIGN.iter().find(|(name, _)| arm.flags.iter().any(|flag| is(flag, name)))
+    {
+        return Err(Usage(format!("arm '{}': {name} {why}", arm.name)));
+    }
     let fixed = ["--prompt", "1", "--tokens", "1", "--seed", "1", "--model", "demo"];
     let line = ["deltafin"].into_iter().chain(ONCE).chain(fixed);
     let line = line.map(OsString::from).chain(arm.flags.iter().map(OsString::from));
@@ -233,18 +239,21 @@ fn check(arm: &Arm) -> Result<(), Usage> {
         let first = text.lines().next().unwrap_or_default();
         Usage(format!("arm '{}': {}", arm.name, first.trim_start_matches("error: ")))
     })?;
-    let is = |typed: &str, name: &str| typed.split('=').next() == Some(name);
-    match IDLE.iter().find(|(name, _)| arm.flags.iter().any(|flag| is(flag, name))) {
-        Some((name, why)) => Err(Usage(format!("arm '{}': {name} {why}", arm.name))),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
-/// Flags of an engine that an arm cannot have.
-const IDLE: [(&str, &str); 3] = [
+/// What is said of flags that all arms share.
+const SHARED: &str = "is for all arms: give it outside of them";
+
+/// Flags that an arm cannot have, and why.
+const FOREIGN: [(&str, &str); 7] = [
+    ("--model", SHARED),
+    ("--prompt", SHARED),
+    ("--tokens", SHARED),
+    ("--seed", SHARED),
+    ("--json", SHARED),
     ("--pin", "would keep nothing: runs start without what earlier ones learned"),
     ("--stats", "would print nothing: the report tells how long it took and what was read"),
-    ("--json", "is for all arms: give it outside of them"),
 ];
 
 #[cfg(test)]
@@ -269,6 +278,8 @@ mod tests {
         };
         assert!(refused("--frobnicate").starts_with("arm 'odd': "), "{}", refused("--frobnicate"));
         assert!(refused("--threads 0").contains("--threads"), "{}", refused("--threads 0"));
-        assert!(refused("--model x").contains("--model"), "{}", refused("--model x"));
+        for shared in ["--model x", "--prompt=5", "--tokens 2", "--seed 1", "--json"] {
+            assert!(refused(shared).ends_with(SHARED), "{}", refused(shared));
+        }
     }
 }

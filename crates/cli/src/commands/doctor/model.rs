@@ -1,5 +1,7 @@
 //! The model that would run: which one it is, whether it is whole, with which spine it runs.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use deltafin_checkpoint::Recipe;
@@ -58,7 +60,10 @@ impl Subject {
             }
         }
         match model_choice::choose(typed, given) {
-            Ok(Model::Directory(dir)) => Subject::at(dir),
+            Ok(Model::Directory(dir)) => match absence(&dir) {
+                Some(why) => (Subject::none(), vec![gone(&Failure::new(why))]),
+                None => Subject::at(dir),
+            },
             Ok(Model::Demo) => match load::checkpoint(&Model::Demo, &Network::unused()) {
                 Ok(demo) => {
                     let found = vec![Finding::ok("model", "the built-in demo")];
@@ -104,10 +109,25 @@ fn not_installed() -> Finding {
 }
 
 fn gone(failure: &Failure) -> Finding {
-    let line = failure.line().unwrap_or_default();
-    let found = line.trim_start_matches("deltafin: ").to_owned();
     let fix = "'deltafin setup' remembers another, --model DIR names one";
-    Finding::trouble(Level::Fault, Code::GoneModel, "model", found, fix)
+    Finding::trouble(Level::Fault, Code::GoneModel, "model", words(failure), fix)
+}
+
+/// What a failure says, without the name of this program.
+fn words(failure: &Failure) -> String {
+    failure.line().unwrap_or_default().trim_start_matches("deltafin: ").to_owned()
+}
+
+/// Why no folder is at a place, if none is. What cannot be looked at may be one.
+fn absence(dir: &Path) -> Option<String> {
+    let why = match fs::metadata(dir) {
+        Ok(found) if found.is_dir() => return None,
+        Ok(_) => "is not a folder",
+        Err(error) if error.kind() == ErrorKind::NotFound => "is not there",
+        Err(error) if error.kind() == ErrorKind::NotADirectory => "is not there",
+        Err(_) => return None,
+    };
+    Some(format!("{} {why}", dir.display()))
 }
 
 fn unfinished(dir: &Path, standing: Option<Standing>) -> Finding {
@@ -163,7 +183,7 @@ fn tokenizer(checkpoint: &Checkpoint) -> Finding {
             Some(misfit) => misfit,
         },
         Ok(None) => "there is none; only ids go in and out".to_owned(),
-        Err(failure) => failure.line().unwrap_or_default(),
+        Err(failure) => words(&failure),
     };
     let fix = "put tiktoken.model and tokenizer_config.json of this model into its folder";
     Finding::trouble(Level::Warning, Code::NoTokenizer, "tokenizer", found, fix)
