@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::bring::Bring;
 use crate::folder::{self, Folder, Kind};
 use crate::layered::{self, Begun, Layout};
-use crate::listing::Listing;
+use crate::listing::{Listing, RemoteFile};
 use crate::map::Map;
 use crate::packed::{Forecast, Forecaster, Spine, hole};
 use crate::prospect::{self, Prospect};
@@ -137,8 +137,9 @@ pub fn install(
         let most = forecaster.map(|of| of.forecast(&Wanted::All, note.is_freed).most);
         let wanted = choose(order, &record.listing, state, &*watch, most).map_err(disk)?;
         let kind = kind(&wanted);
-        let done = finished(&folder, &record.listing, state, kind);
-        if !is_complete(&folder, &record.listing, kind == Kind::Full) {
+        let goal = Goal { wanted: wanted.clone(), frees: note.is_freed };
+        let done = finished(&folder, &record.listing, state, kind, note.is_freed);
+        if !is_complete(&folder, &record.listing, &goal) {
             origin::check_finished(order, &remote, manner, &record.listing).await?;
         }
         if order.spine == Spine::Released {
@@ -305,14 +306,17 @@ fn finished(
     listing: &Listing,
     state: Option<(Kind, bool)>,
     wanted: Kind,
+    frees: bool,
 ) -> Option<Installed> {
     let extent = match (state?, wanted) {
-        ((Kind::Full, true), _) if is_complete(folder, listing, true) => Wanted::All,
-        ((Kind::Stream, true), Kind::Stream) if is_complete(folder, listing, false) => {
-            Wanted::Spine
-        }
+        ((Kind::Full, true), _) => Wanted::All,
+        ((Kind::Stream, true), Kind::Stream) => Wanted::Spine,
         _ => return None,
     };
+    let goal = Goal { wanted: extent.clone(), frees };
+    if !is_complete(folder, listing, &goal) {
+        return None;
+    }
     let (source, files) = (listing.source.clone(), listing.files.len());
     Some(Installed { source, files, bytes: listing.bytes(), received: 0, extent })
 }
@@ -345,17 +349,23 @@ fn runtime() -> std::io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(threads).thread_name("fetch").enable_all().build()
 }
 
-/// Whether every file is here, and was proven when it came; or is in the making, where that is enough.
-fn is_complete(folder: &Folder, listing: &Listing, is_whole: bool) -> bool {
-    listing.files.iter().all(|file| {
-        let known = Map::read(&folder.map(&file.name), file).ok().flatten();
-        let has_length = |path| std::fs::metadata(path).is_ok_and(|meta| meta.len() == file.bytes);
-        known.is_some_and(|known| match known.proven {
-            true => has_length(folder.file(&file.name)),
-            false => {
-                let has_part = || has_length(folder.part(&file.name));
-                !is_whole && (has_part() || layered::has_base(folder.dir(), file, &known))
-            }
-        })
+/// Whether every file is here, as far as it is wanted.
+fn is_complete(folder: &Folder, listing: &Listing, goal: &Goal) -> bool {
+    listing.files.iter().all(|file| is_here(folder, file, goal))
+}
+
+/// Whether a file is here, and was proven when it came; or is in the making, where that is enough, and its map has all
+/// that is wanted of it. What was taken out of it is in a pack, or is not here.
+fn is_here(folder: &Folder, file: &RemoteFile, goal: &Goal) -> bool {
+    let known = Map::read(&folder.map(&file.name), file).ok().flatten();
+    let has_length = |path| std::fs::metadata(path).is_ok_and(|meta| meta.len() == file.bytes);
+    known.filter(|known| goal.frees || known.hole_bytes() == 0).is_some_and(|known| {
+        if known.proven {
+            return has_length(folder.file(&file.name));
+        }
+        let has_part = || has_length(folder.part(&file.name));
+        let is_long = || has_part() || layered::has_base(folder.dir(), file, &known);
+        let has_all = || prospect::unnoted(folder.dir(), file, &known, goal).is_empty();
+        goal.wanted == Wanted::Spine && is_long() && has_all()
     })
 }

@@ -159,6 +159,16 @@ pub(crate) fn pieces_here(dir: &Path, file: &RemoteFile, known: &Known) -> Optio
     Some(pieces(&head, head.len() as u64, file.bytes))
 }
 
+/// The pieces that are wanted of a shard in the making and are not in its map. Where the header is not, nothing else
+/// is known of it.
+pub(crate) fn unnoted(dir: &Path, file: &RemoteFile, known: &Known, goal: &Goal) -> Vec<Piece> {
+    let is_absent = |piece: &Piece| goal.includes(piece) && !goal.has(file, known, piece);
+    match pieces_here(dir, file, known) {
+        Some(pieces) => pieces.into_iter().filter(is_absent).collect(),
+        None => cut::even(0, LENGTH_BYTES.min(file.bytes), Owner::File),
+    }
+}
+
 /// The header of a shard in a folder, with its length, if it is here.
 fn head_here(dir: &Path, file: &RemoteFile, known: &Known) -> Option<Vec<u8>> {
     let path = match known.is_layered {

@@ -72,6 +72,12 @@ pub enum OpenError {
          that wrote it", path.display()
     )]
     SpineNote { path: PathBuf, found: String, known: u64 },
+    #[error(
+        "{}: {file}: {tensor} is all zeros: the released spine is not here, only holes that setup left when it packed it; \
+         `deltafin setup --spine bf16 --model {}` fetches it again, and a copy of a folder needs its .deltafin, too",
+        model.display(), model.display()
+    )]
+    SpineGone { model: PathBuf, file: String, tensor: String },
     #[error("{}: not a folder; give the folder that holds config.json", path.display())]
     NotAFolder { path: PathBuf },
     #[error(

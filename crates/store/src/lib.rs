@@ -20,6 +20,7 @@ mod checkpoint;
 pub mod drive;
 mod error;
 mod folder;
+mod freed;
 pub mod heap;
 pub mod hole;
 pub mod kernel_count;

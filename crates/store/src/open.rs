@@ -15,6 +15,7 @@ use deltafin_checkpoint::{
 use crate::checkpoint::stop_ids;
 use crate::error::reason;
 use crate::folder::{DirFolder, Folder, MemoryFolder, leftovers, some_names};
+use crate::freed;
 use crate::local::not_found;
 use crate::{
     Checkpoint, LocalShards, MemoryShards, OpenError, ShardBytes, SpineNote, Store, TokenizerFiles,
@@ -108,7 +109,11 @@ pub fn inspect_dir(path: impl AsRef<Path>) -> Inspection {
         refuse_incomplete(path, names.len(), missing)?;
         Ok(Arc::new(LocalShards::open(path, names)?))
     };
-    inspect(&DirFolder(path), path.display().to_string(), notices, shards)
+    let found = inspect(&DirFolder(path), path.display().to_string(), notices, shards);
+    match found.checkpoint.as_ref().map(freed::check_spine) {
+        Some(Err(problem)) => refused(problem),
+        _ => found,
+    }
 }
 
 /// Opens the checkpoint in a folder that does not have all bytes of its shards: `shards` makes the store

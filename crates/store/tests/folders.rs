@@ -284,3 +284,32 @@ fn one_look_finds_the_missing_and_the_cut_shard() {
     holds(&words[0], &["4 of 5", SHARD_1]);
     holds(&words[1], &[SHARD_2, &len.to_string()]);
 }
+
+#[test]
+fn a_spine_that_was_taken_out_is_refused_though_no_note_says_so() {
+    let zero = |files: &mut support::Files, suffix: &str| {
+        for shard in support::plan() {
+            let mut at = shard.header().len();
+            for tensor in &shard.tensors {
+                let end = at + tensor.bytes() as usize;
+                if tensor.name.ends_with(suffix) {
+                    files.get_mut(&shard.name).unwrap()[at..end].fill(0);
+                }
+                at = end;
+            }
+        }
+    };
+    let gone = ["layers.1.input_layernorm.weight", "layers.2.post_attention_layernorm.weight"];
+    for norm in gone.into_iter().chain(["model.norm.weight"]) {
+        let (dir, mut files) = (tempfile::tempdir().unwrap(), files());
+        zero(&mut files, norm);
+        write_to(dir.path(), &files);
+        let message = error_of(dir.path());
+        holds(&message, &["-of-000005.safetensors", norm, "deltafin setup --spine bf16 --model"]);
+    }
+    // Nothing but holes was meant to be so.
+    let (dir, mut files) = (tempfile::tempdir().unwrap(), files());
+    zero(&mut files, "");
+    write_to(dir.path(), &files);
+    open_dir(dir.path()).unwrap();
+}

@@ -135,6 +135,19 @@ fn what_was_freed_comes_back_alone_and_goes_again() {
 }
 
 #[test]
+fn holes_that_no_note_tells_of_are_refused_and_filled_again() {
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
+    run(&hub, dir.path(), Wanted::All, FREED).unwrap();
+    fs::remove_file(dir.path().join(".deltafin/spine")).unwrap();
+    let refused = open_dir(dir.path()).unwrap_err().to_string();
+    assert!(refused.contains("norm.weight is all zeros"), "{refused}");
+    let back = run(&hub, dir.path(), Wanted::Fitting, Spine::Released).unwrap().received;
+    assert!(back > 0 && back < hub.bytes());
+    assert_eq!(holes(dir.path()), 0);
+    open_dir(dir.path()).unwrap();
+}
+
+#[test]
 fn experts_to_come_later_are_no_obstacle_and_the_rest_follows() {
     let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     let first = run(&hub, dir.path(), Wanted::Spine, FREED).unwrap().received;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use deltafin_checkpoint::Recipe;
 use deltafin_fetch::{self as fetch, FetchError, Source, Standing};
-use deltafin_store::{Checkpoint, SpineChoice, pack_dir};
+use deltafin_store::{Checkpoint, OpenError, SpineChoice, pack_dir};
 
 use super::finding::{Code, Finding, Level};
 use crate::args::{Given, Looked, Network};
@@ -156,6 +156,9 @@ fn broken(dir: &Path, problems: &[deltafin_store::OpenError]) -> Finding {
         n => format!(", and {} more", n - 1),
     };
     let fix = match fetch::is_installed(dir) {
+        _ if matches!(problems.first(), Some(OpenError::SpineGone { .. })) => {
+            format!("deltafin setup --spine bf16 --model '{}'", dir.display())
+        }
         true => format!("deltafin verify --repair '{}'", dir.display()),
         false => format!("'deltafin inspect \"{}\"' lists everything", dir.display()),
     };
