@@ -361,7 +361,12 @@ impl Sink for Shelf {
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.out.write_all_at(bytes, offset)
+        let at = match &self.compact {
+            None => Some(offset),
+            Some(compact) => compact.position(offset),
+        };
+        let at = at.ok_or_else(|| io::Error::other("it has no place here"))?;
+        self.out.write_all_at(bytes, at)
     }
 
     fn accepts(&self, tag: Option<&str>) -> io::Result<bool> {

@@ -284,6 +284,38 @@ fn what_is_damaged_here_is_found_and_comes_again() {
     assert_sound(dir.path());
 }
 
+/// Takes the line of the piece that begins at an offset of a shard out of its map.
+fn forget(dir: &Path, name: &str, offset: u64) {
+    let map = dir.join(format!(".deltafin/{name}.map"));
+    let (text, line) = (fs::read_to_string(&map).unwrap(), format!("{offset} "));
+    let kept: String = text.split_inclusive('\n').filter(|l| !l.starts_with(&line)).collect();
+    assert!(kept.len() < text.len(), "{name} {offset}");
+    fs::write(&map, kept).unwrap();
+}
+
+#[test]
+fn what_a_base_lost_comes_again_to_its_place_there() {
+    let (hub, dir) = begun();
+    let before = contents(dir.path());
+    let source = open("k3-micro");
+    let layer = source.spec().moe_layers().last().unwrap();
+    let first = source.spec().moe.expert_ids().next().unwrap();
+    let record = source.catalog.expert(layer, first).record.pieces()[0];
+    let name = source.store.shards()[record.shard().index()].name.clone();
+    forget(dir.path(), &name, record.offset());
+    let checkpoint = stream(&hub, dir.path(), IMPATIENT);
+    assert!(!distant(&checkpoint).is_here(&[record]));
+    let read = |checkpoint: &Checkpoint| {
+        let mut bytes = vec![0; record.len() as usize];
+        checkpoint.store.read_exact(record, &mut bytes).unwrap();
+        bytes
+    };
+    assert!(read(&checkpoint) == read(&source));
+    let (now, base) = (contents(dir.path()), format!("{name}.base"));
+    assert!(now[&base] == before[&base], "written over other weights");
+    assert_sound(dir.path());
+}
+
 #[test]
 fn a_folder_stays_as_it_was_begun_and_a_packed_spine_is_the_same() {
     let (hub, dir) = begun();
