@@ -85,6 +85,11 @@ pub enum FetchError {
         path.display()
     )]
     Replaced { path: PathBuf, asked: String },
+    #[error(
+        "{}: ends before experts that came into it; 'deltafin verify --deep --repair {}' brings them again",
+        path.display(), model.display()
+    )]
+    LayerCut { path: PathBuf, model: PathBuf },
     #[error("{what}: {why}")]
     Source { what: String, why: String },
     #[error(

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use deltafin_checkpoint::{Header, Recipe, header_extent};
+use deltafin_store::SpineNote;
 
 use crate::cut::{self, LENGTH_BYTES, Owner, Piece};
 use crate::folder::{self, Folder, Kind};
@@ -16,7 +17,8 @@ use crate::layered::{self, Compact};
 use crate::listing::RemoteFile;
 use crate::map::{Digest, Known, Map};
 use crate::packed::Pack;
-use crate::{Event, FetchError, Watch, prospect};
+use crate::wanted::Goal;
+use crate::{Event, FetchError, Wanted, Watch, prospect};
 
 /// Bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -66,7 +68,12 @@ pub fn verify(
     let nothing = || FetchError::NotInstalled { path: dir.to_owned() };
     let record = folder::record(dir)?.ok_or_else(nothing)?;
     let files = &record.listing.files;
-    let is_streamed = folder::state(dir).is_some_and(|(kind, _)| kind == Kind::Stream);
+    let state = folder::state(dir);
+    let is_streamed = state.is_some_and(|(kind, _)| kind == Kind::Stream);
+    let frees = SpineNote::read(dir).is_ok_and(|note| note.is_freed);
+    let goal = Goal { wanted: Wanted::Spine, frees };
+    // Before it is finished, what its map lacks is what has not come yet.
+    let goal = state.filter(|(_, is_finished)| *is_finished).map(|_| &goal);
     let mut found = Verified { files: files.len(), ..Verified::default() };
     let mut tasks = Vec::new();
     for file in files {
@@ -77,7 +84,11 @@ pub fn verify(
         let compact = Compact::here(dir, file, &known);
         if is_streamed && (is_part() || layered::has_length(dir, file, &known, &compact)) {
             // Of what has holes, or lies layer by layer, what is noted is here.
-            tasks.extend(noted(dir, file, &known, &compact).into_iter().filter(|_| is_deep));
+            let lost = lost(dir, file, &known, goal);
+            let is_left =
+                |task: &Task<'_>| is_deep && !lost.iter().any(|lost| task.is_at(lost.offset));
+            tasks.extend(noted(dir, file, &known, &compact).into_iter().filter(is_left));
+            found.damage.extend(lost);
         } else if length != file.bytes {
             let of = format!("{length} bytes of {}", file.bytes);
             found.damage.push(whole(file, of));
@@ -142,6 +153,30 @@ fn whole(file: &RemoteFile, of: String) -> Damage {
 fn known(dir: &Path, file: &RemoteFile) -> Known {
     let map = Map::read(&folder::map_path(dir, &file.name), file);
     map.ok().flatten().unwrap_or_default()
+}
+
+/// What is not here of a shard in the making, without a look at its bytes: pieces that its map has lost, and experts
+/// whose layer's file ends before them.
+fn lost(dir: &Path, file: &RemoteFile, known: &Known, goal: Option<&Goal>) -> Vec<Damage> {
+    let path = prospect::path(dir, file);
+    let damage = |offset: u64, bytes: u64, why: &str| {
+        let damage = damage(&path, file, Some((offset, bytes, [0; 32])));
+        Damage { of: format!("{}, {why}", damage.of), ..damage }
+    };
+    let unnoted = goal.map_or_else(Vec::new, |goal| prospect::unnoted(dir, file, known, goal));
+    // A header that is none tells no pieces of what follows it.
+    let is_known = |piece: &&Piece| piece.owner != Owner::File || piece.offset <= LENGTH_BYTES;
+    let unnoted = unnoted.iter().filter(is_known);
+    let unnoted = unnoted.map(|piece| damage(piece.offset, piece.bytes, "not in its map"));
+    let cut = layered::cut_off(dir, known);
+    // What was taken away meanwhile was so in the map before its room was given back.
+    let later = if cut.is_empty() { Known::default() } else { self::known(dir, file) };
+    let cut = cut.into_iter().filter(|(offset, _, slot)| later.slots.get(offset) == Some(slot));
+    let cut = cut.map(|(offset, bytes, slot)| {
+        let name = layered::records_path(Path::new(""), slot.layer);
+        damage(offset, bytes, &format!("{} ends before it", name.display()))
+    });
+    unnoted.chain(cut).collect()
 }
 
 /// All that a map speaks of.
@@ -252,6 +287,11 @@ fn read_all(
 }
 
 impl Task<'_> {
+    /// Whether it is the piece that begins there.
+    fn is_at(&self, offset: u64) -> bool {
+        matches!(self, Task::File { piece: Some((at, ..)), .. } if *at == offset)
+    }
+
     fn bytes(&self) -> u64 {
         match self {
             Task::File { file, piece, .. } => piece.map_or(file.bytes, |(_, bytes, _)| bytes),

@@ -13,6 +13,7 @@
 //! layer may go to any of them.
 
 mod compact;
+mod cut_off;
 mod gather;
 
 use std::fs;
@@ -26,6 +27,7 @@ use crate::map::{Known, Map};
 use crate::part::digest_of;
 
 pub(crate) use compact::Compact;
+pub(crate) use cut_off::cut_off;
 pub(crate) use gather::{gather, given_back, remove, sweep};
 
 /// Bytes read at once.

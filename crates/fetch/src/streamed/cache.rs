@@ -83,6 +83,9 @@ impl Cache {
     ) -> Result<Cache, FetchError> {
         let lock = |reason| FetchError::Lock { path: dir.to_owned(), reason };
         let stacks = Stacks::open(dir, &shelves).map_err(lock)?;
+        if let Some(path) = stacks.cut_short(&shelves).map_err(lock)? {
+            return Err(FetchError::LayerCut { path: path.to_owned(), model: dir.to_owned() });
+        }
         let cache = Cache {
             dir: dir.to_owned(),
             claims: folder::claims(dir),

@@ -110,11 +110,17 @@ pub fn inspect_streamed(
     watch: Arc<dyn Watch>,
 ) -> Result<Inspection, FetchError> {
     let reach = Arc::new(Reach::open(streaming, watch, Arc::default())?);
-    Ok(deltafin_store::inspect_streamed(streaming.dir, |names| reach.store(names)))
+    let mut found = deltafin_store::inspect_streamed(streaming.dir, |names| reach.store(names));
+    if let Some(checkpoint) = &found.checkpoint
+        && let Err(problem) = check_whole(checkpoint, streaming.dir)
+    {
+        found = Inspection { problems: vec![problem], checkpoint: None };
+    }
+    Ok(found)
 }
 
 /// What a pass cannot wait for has to be here.
-fn check_whole(checkpoint: &Checkpoint, dir: &Path) -> Result<(), FetchError> {
+fn check_whole(checkpoint: &Checkpoint, dir: &Path) -> Result<(), OpenError> {
     let catalog = &checkpoint.catalog;
     let distant = checkpoint.store.distant();
     let is_here = |pieces: &[Span]| distant.as_ref().is_none_or(|distant| distant.is_here(pieces));
@@ -129,7 +135,7 @@ fn check_whole(checkpoint: &Checkpoint, dir: &Path) -> Result<(), FetchError> {
     let globals: Vec<Span> = globals.map(|tensor| tensor.span).into();
     match spines.chain(&globals).all(|span| is_here(std::slice::from_ref(span))) {
         true => Ok(()),
-        false => Err(OpenError::Unfinished { path: dir.to_owned() }.into()),
+        false => Err(OpenError::Unfinished { path: dir.to_owned() }),
     }
 }
 

@@ -46,9 +46,14 @@ impl Stack {
         self.slot_bytes
     }
 
+    /// Bytes of the file.
+    pub(super) fn bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
     /// How many slots have room on the drive.
     pub(super) fn slots(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len().div_ceil(self.slot_bytes))
+        Ok(self.bytes()?.div_ceil(self.slot_bytes))
     }
 
     /// One process at a time, and one of its threads, until it is dropped.

@@ -84,6 +84,28 @@ impl Stacks {
         Ok(stacks)
     }
 
+    /// The first file that ends before an expert that maps say is in it.
+    pub(super) fn cut_short(&self, shelves: &[Arc<Shelf>]) -> io::Result<Option<&Path>> {
+        for (layer, stack) in &self.0 {
+            let is_short = |look: fn(&Shelf) -> io::Result<()>| -> io::Result<bool> {
+                let here = here(shelves, *layer, stack.slot_bytes(), look)?;
+                let bytes = stack.bytes()?;
+                Ok(here.last_key_value().is_some_and(|(_, (shelf, number))| {
+                    let end = shelf.slot_at(*number) + shelf.piece(*number).bytes;
+                    bytes < end
+                }))
+            };
+            if is_short(|_| Ok(()))? {
+                // Another process may have taken experts away, and has said so before it cut the file.
+                let _turn = stack.turn()?;
+                if is_short(Shelf::look_locked)? {
+                    return Ok(Some(stack.path()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether experts are in the shards.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()

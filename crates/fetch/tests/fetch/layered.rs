@@ -317,6 +317,62 @@ fn what_a_base_lost_comes_again_to_its_place_there() {
 }
 
 #[test]
+fn a_piece_that_a_map_lost_is_named_and_comes_again() {
+    let (hub, dir) = begun();
+    let source = open("k3-micro");
+    let layer = source.spec().layer_ids().last().unwrap();
+    let piece = source.catalog.spine(layer).record().pieces()[0];
+    let name = source.store.shards()[piece.shard().index()].name.clone();
+    let look = || verify(dir.path(), false, &|_: Event<'_>| {}, &AtomicBool::new(false)).unwrap();
+    for is_repaired in [true, false] {
+        let before = hub.served().bytes();
+        forget(dir.path(), &name, piece.offset());
+        let damage = look().damage;
+        assert_eq!((damage.len(), damage[0].offset), (1, piece.offset()), "{damage:?}");
+        assert!(damage[0].of.ends_with("what every token uses, not in its map"), "{damage:?}");
+        if is_repaired {
+            give_up(dir.path(), &damage).unwrap();
+        }
+        set_up(&hub, dir.path(), Wanted::Fitting).unwrap();
+        assert_eq!(hub.served().bytes() - before, damage[0].bytes);
+        assert_sound_after(&hub, dir.path());
+    }
+}
+
+/// It opens, and every byte is what it was.
+#[track_caller]
+fn assert_sound_after(hub: &Hub, dir: &Path) {
+    drop(stream(hub, dir, IMPATIENT));
+    assert_sound(dir);
+}
+
+#[test]
+fn a_layers_file_that_was_cut_or_lost_is_named_and_its_experts_come_again() {
+    let (hub, dir) = begun();
+    let wanted = text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Off);
+    let look = |is_deep| {
+        verify(dir.path(), is_deep, &|_: Event<'_>| {}, &AtomicBool::new(false)).unwrap().damage
+    };
+    let (layer, places) = noted(dir.path()).pop_last().unwrap();
+    let stack = dir.path().join(format!("experts-{layer:03}.records"));
+    let cut = || OpenOptions::new().write(true).open(&stack).unwrap().set_len(places[0] + 9);
+    for (is_lost, count) in [(true, places.len()), (false, places.len())] {
+        if is_lost { fs::remove_file(&stack) } else { cut() }.unwrap();
+        let (shallow, deep) = (look(false), look(true));
+        assert_eq!((shallow.len(), &shallow), (count, &deep));
+        let words = format!("experts-{layer:03}.records ends before it");
+        assert!(shallow.iter().all(|damage| damage.of.ends_with(&words)), "{shallow:?}");
+        let refused = stream_within(&hub, dir.path(), IMPATIENT, None).unwrap_err().to_string();
+        assert!(refused.contains(&stack.display().to_string()), "{refused}");
+        assert!(refused.contains("deltafin verify --deep --repair"), "{refused}");
+        give_up(dir.path(), &shallow).unwrap();
+        set_up(&hub, dir.path(), Wanted::Fitting).unwrap();
+        assert!(text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Off) == wanted);
+        assert_sound(dir.path());
+    }
+}
+
+#[test]
 fn a_folder_stays_as_it_was_begun_and_a_packed_spine_is_the_same() {
     let (hub, dir) = begun();
     let other = tempfile::tempdir().unwrap();

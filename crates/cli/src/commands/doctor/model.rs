@@ -144,6 +144,7 @@ fn unfinished(dir: &Path, standing: Option<Standing>) -> Finding {
 fn closed(error: &FetchError) -> Finding {
     let fix = match error {
         FetchError::ReadOnly { .. } => "let this user write to the folder and what is in it",
+        FetchError::LayerCut { .. } => "run 'deltafin verify --deep --repair'",
         _ => "wait for the program that has it, or run 'deltafin setup' again",
     };
     Finding::trouble(Level::Fault, Code::BrokenModel, "model", chain(error), fix)
