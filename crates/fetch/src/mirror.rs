@@ -1,12 +1,14 @@
 //! A checkpoint's files where nothing lists them: its own index says which shards there are.
+//!
+//! Each file is asked for until there is an answer: a server that fails now and then costs the answers that failed.
 
 use deltafin_checkpoint::Index;
 use object_store::ObjectStoreExt as _;
 
 use crate::fault::Fault;
 use crate::listing::{Listing, RemoteFile};
-use crate::remote::{Remote, place};
-use crate::{Proof, Source};
+use crate::remote::{Manner, Remote, asking, place};
+use crate::{FetchError, Proof, Source};
 
 const INDEX: &str = "model.safetensors.index.json";
 /// The released index has 60 MB.
@@ -22,30 +24,42 @@ const BESIDE: [&str; 6] = [
 ];
 
 /// What there is at a mirror.
-pub(crate) async fn listing(remote: &Remote, source: &Source) -> Result<Listing, Fault> {
+pub(crate) async fn listing(
+    remote: &Remote,
+    source: &Source,
+    manner: Manner<'_>,
+) -> Result<Listing, FetchError> {
+    let refused = |why: String| FetchError::Source { what: source.to_string(), why };
+    let look = |name| asking(source, manner, move || look(remote, name));
     let mut files = Vec::new();
     for name in BESIDE {
-        files.extend(look(remote, name).await?);
+        files.extend(look(name).await?);
     }
     if !files.iter().any(|file| file.name == BESIDE[0]) {
-        return Err(Fault::Lasting(format!("there is no {}; check the address", BESIDE[0])));
+        return Err(refused(format!("there is no {}; check the address", BESIDE[0])));
     }
-    match look(remote, INDEX).await? {
+    match look(INDEX).await? {
         Some(index) if index.bytes > INDEX_BYTES_MAX => {
-            return Err(Fault::Lasting(format!("{INDEX} has {} bytes", index.bytes)));
+            return Err(refused(format!("{INDEX} has {} bytes", index.bytes)));
         }
-        Some(index) => {
-            let bytes = remote.whole(&index).await?;
-            files.push(index);
-            let index = Index::parse(&bytes).map_err(|error| Fault::passing(error.to_string()))?;
-            for shard in &index.shards {
-                let gone = || Fault::Lasting(format!("{shard}, which the index names, is missing"));
-                files.push(look(remote, shard).await?.ok_or_else(gone)?);
+        Some(file) => {
+            let shards = asking(source, manner, || shards(remote, &file)).await?;
+            files.push(file);
+            for shard in &shards {
+                let gone = || refused(format!("{shard}, which the index names, is missing"));
+                files.push(look(shard).await?.ok_or_else(gone)?);
             }
         }
-        None => files.extend(look(remote, "model.safetensors").await?),
+        None => files.extend(look("model.safetensors").await?),
     }
     Ok(Listing::new(source.to_string(), files))
+}
+
+/// The shards that the index names, which may be damaged on its way.
+async fn shards(remote: &Remote, index: &RemoteFile) -> Result<Vec<String>, Fault> {
+    let bytes = remote.whole(index).await?;
+    let index = Index::parse(&bytes).map_err(|error| Fault::passing(error.to_string()))?;
+    Ok(index.shards.iter().map(ToString::to_string).collect())
 }
 
 /// The length of a file, if it is there.

@@ -72,7 +72,7 @@ pub(crate) async fn reach(
             let remote = Remote::web(&without_login(url), line).map_err(told)?;
             let listing = match known {
                 Some(listing) => listing,
-                None => asking(source, manner, || mirror::listing(&remote, source)).await?,
+                None => mirror::listing(&remote, source, manner).await?,
             };
             Ok((remote, listing))
         }

@@ -1,12 +1,16 @@
 //! Where files come from, and which of them.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use deltafin_fetch::{Event, FetchError, Order, Source, Wanted, install, list};
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, REVISION, checkpoint_files};
 
-use crate::support::{IMPATIENT, assert_whole, contents, hub, order, run, run_from, source};
+use crate::support::{
+    HASTY, IMPATIENT, assert_whole, contents, hub, order, quiet, run, run_from, source,
+};
 
 fn demo() -> Hub {
     Hub::serve_dir(&deltafin_testkit::fixture("k3-calm"), Missteps::none())
@@ -100,4 +104,32 @@ fn a_drive_without_room_is_refused_before_the_first_byte() {
     let error = run(&hub, dir.path(), IMPATIENT).unwrap_err();
     assert!(matches!(error, FetchError::Room { needed, .. } if needed >= 1 << 60), "{error}");
     assert_eq!(hub.served().bytes(), 0);
+}
+
+#[test]
+fn a_mirror_that_fails_now_and_then_is_asked_again_for_what_failed_alone() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        // Every second answer is none, whatever was asked.
+        for (number, connection) in listener.incoming().map_while(Result::ok).enumerate() {
+            let mut lines = BufReader::new(&connection).lines().map_while(Result::ok);
+            let asked = lines.next().unwrap_or_default();
+            lines.find(String::is_empty);
+            let status = match number % 2 {
+                1 => "503 Service Unavailable\r\nContent-Length: 0",
+                _ if asked.contains("/config.json ") => "200 OK\r\nContent-Length: 7",
+                _ => "404 Not Found\r\nContent-Length: 0",
+            };
+            let answer = format!("HTTP/1.1 {status}\r\nConnection: close\r\n\r\n");
+            let _ = (&connection).write_all(answer.as_bytes());
+        }
+    });
+    let (source, dir) =
+        (format!("http://{address}/m/").parse().unwrap(), tempfile::tempdir().unwrap());
+    let order = Order { patience: HASTY, wanted: Wanted::All, ..order(&source, dir.path(), "") };
+    let outlook = list(&order, quiet(), &AtomicBool::new(false)).unwrap();
+    let found: Vec<_> =
+        outlook.files.iter().map(|found| (&*found.file.name, found.file.bytes)).collect();
+    assert_eq!(found, [("config.json", 7)]);
 }
