@@ -27,17 +27,16 @@
 //! lines with the power lost lines of records that came, for those of records that went are synced.
 
 mod fit;
+mod probe;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use deltafin_store::Heat;
 use deltafin_store::drive::Traffic;
-use deltafin_store::hole::make_hole;
 
 use super::claim::Claim;
 use super::shelf::Shelf;
@@ -98,7 +97,7 @@ impl Cache {
         };
         if limit.is_some() {
             if cache.stacks.is_empty() {
-                probe(dir)?;
+                probe::check(dir)?;
             }
             let _turn = cache.turn().map_err(lock)?;
             if cache.stacks.is_empty() {
@@ -382,35 +381,5 @@ trait Filtered {
 impl Filtered for Vec<usize> {
     fn filtered(&self, keeps: impl Fn(usize) -> bool) -> Vec<usize> {
         self.iter().copied().filter(|number| keeps(*number)).collect()
-    }
-}
-
-/// Tries in earnest whether room can be given back here: what a file system says and what it does are two things.
-fn probe(dir: &Path) -> Result<(), FetchError> {
-    const BYTES: u64 = 1 << 20;
-    let path = folder::scratch(dir);
-    let tried = || -> io::Result<bool> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(true).open(&path)?;
-        file.write_all_at(&vec![1; BYTES as usize], 0)?;
-        make_hole(&file, 0..BYTES / 2)?;
-        let mut byte = [1];
-        file.read_exact_at(&mut byte, 0)?;
-        Ok(byte == [0])
-    };
-    let tried = tried();
-    let _ = fs::remove_file(&path);
-    match tried {
-        Ok(true) => Ok(()),
-        Ok(false) => {
-            let reason = io::Error::other("what was given back is still there");
-            Err(FetchError::NoHoles { path: dir.to_owned(), reason })
-        }
-        Err(error) => match FetchError::disk(&path, error) {
-            FetchError::Disk { reason, .. } => {
-                Err(FetchError::NoHoles { path: dir.to_owned(), reason })
-            }
-            other => Err(other),
-        },
     }
 }
