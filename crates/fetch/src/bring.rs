@@ -1,4 +1,7 @@
 //! All files of a listing, from a source into a folder.
+//!
+//! A folder that runs as it is stays so until nothing is left that could refuse what is wanted: only then it is noted
+//! as unfinished.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,8 +17,9 @@ use crate::install::{Installed, Missing, Order};
 use crate::lanes::{Lanes, Pace};
 use crate::layered::{self, base_path};
 use crate::listing::{Listing, RemoteFile};
-use crate::packed::Packer;
+use crate::packed::{Packer, Spine};
 use crate::piece::Traffic;
+use crate::record::Record;
 use crate::remote::Remote;
 use crate::transfer::{self, End, Work};
 use crate::wanted::Goal;
@@ -34,6 +38,8 @@ pub(crate) struct Bring<'o> {
     pub(crate) note: SpineNote,
     /// Whether shards are to lie layer by layer.
     pub(crate) is_layered: bool,
+    /// What the folder was to have, and whether it had that, if it is of the same files.
+    pub(crate) state: Option<(Kind, bool)>,
     pub(crate) watch: Arc<dyn Watch>,
     pub(crate) remote: Remote,
     pub(crate) folder: Arc<Folder>,
@@ -41,17 +47,29 @@ pub(crate) struct Bring<'o> {
 
 impl Bring<'_> {
     /// Brings what is wanted of them, and packs the spine where that is wanted.
-    pub(crate) async fn all(mut self, listing: Listing) -> Result<Installed, FetchError> {
+    pub(crate) async fn all(mut self, record: Record, kind: Kind) -> Result<Installed, FetchError> {
+        let listing = record.listing.clone();
         let is_packed = self.note.recipe != Recipe::Bf16;
         let (files, mut received) = (listing.files.len(), 0);
+        if !is_packed {
+            // By what is known already; more may be once headers are here.
+            room::check(&self.folder, &listing, &self.goal, None)?;
+        }
+        let runs = matches!(self.state, Some((_, true)));
+        if !runs {
+            self.begin(&record, kind)?;
+        }
         if self.goal.wanted != Wanted::All || is_packed {
             received += self.beforehand(&listing, is_packed).await?;
         }
         let mut packer = if is_packed { self.packer(&listing)? } else { None };
+        let needed = room::check(&self.folder, &listing, &self.goal, packer.as_deref())?;
+        if runs {
+            self.begin(&record, kind)?;
+        }
         if let Some(identity) = packer.as_deref().and_then(Packer::known_identity) {
             self.note_identity(identity)?;
         }
-        let needed = room::check(&self.folder, &listing, &self.goal, packer.as_deref())?;
         self.watch.event(Event::Plan { source: &listing.source, files, bytes: needed });
         let is_partial = matches!(self.goal.wanted, Wanted::Layers(_));
         for _ in 0..ROUNDS {
@@ -74,6 +92,18 @@ impl Bring<'_> {
             packer = self.packer(&listing)?;
         }
         Err(FetchError::Unpacked { path: self.order.dir.to_owned() })
+    }
+
+    /// Notes what is wanted, and how the spine is to lie; from here on the folder is unfinished.
+    fn begin(&self, record: &Record, kind: Kind) -> Result<(), FetchError> {
+        let disk = |error| FetchError::disk(self.order.dir, error);
+        if self.order.spine == Spine::Released {
+            self.folder.choose_released().map_err(disk)?;
+        }
+        if self.state != Some((kind, false)) {
+            self.folder.begin(record, kind).map_err(disk)?;
+        }
+        self.folder.lay(self.note).map_err(disk)
     }
 
     fn work(&self, watch: Arc<dyn Watch>, packer: Option<Arc<Packer>>) -> Arc<Work> {

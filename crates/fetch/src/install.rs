@@ -142,10 +142,10 @@ pub fn install(
         if !is_complete(&folder, &record.listing, &goal) {
             origin::check_finished(order, &remote, manner, &record.listing).await?;
         }
-        if order.spine == Spine::Released {
-            folder.choose_released().map_err(disk)?;
-        }
         if let Some(done) = done.filter(|_| is_laid(order.dir, note)) {
+            if order.spine == Spine::Released {
+                folder.choose_released().map_err(disk)?;
+            }
             watch.event(Event::Plan {
                 source: &record.listing.source,
                 files: record.listing.files.len(),
@@ -156,14 +156,10 @@ pub fn install(
         }
         let is_layered = is_layered(order, &record.listing, &wanted)?;
         let note = kept(note, is_layered, &*watch);
-        if state != Some((kind, false)) {
-            folder.begin(&record, kind).map_err(disk)?;
-        }
-        folder.lay(note).map_err(disk)?;
         let goal = Goal { wanted, frees: note.is_freed };
-        let folder = Arc::new(folder);
-        let bring = Bring { order, goal, note, is_layered, watch: watch.clone(), remote, folder };
-        bring.all(record.listing).await
+        let (folder, watch) = (Arc::new(folder), watch.clone());
+        let bring = Bring { order, goal, note, is_layered, state, watch, remote, folder };
+        bring.all(record, kind).await
     })
 }
 

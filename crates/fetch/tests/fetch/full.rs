@@ -7,10 +7,13 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deltafin_fetch::{Event, FetchError, Order, install};
+use deltafin_fetch::{Event, FetchError, Order, Spine, Wanted, install};
 use deltafin_testkit::hub::Missteps;
 
-use crate::support::{IMPATIENT, assert_nothing_wrong, assert_whole, hub, order, run, source};
+use crate::streamed::{set_up, stream};
+use crate::support::{
+    HASTY, IMPATIENT, assert_nothing_wrong, assert_whole, hub, order, quiet, run, source, whole_hub,
+};
 
 /// A file system in memory, until dropped.
 struct Small(tempfile::TempDir);
@@ -64,4 +67,36 @@ fn a_drive_that_fills_up_is_named_and_what_came_is_kept() {
     fs::remove_file(&filler).unwrap();
     run(&hub, &dir, IMPATIENT).unwrap();
     assert_whole(&dir);
+}
+
+#[test]
+fn a_model_that_runs_stays_as_it_is_where_there_is_no_room_for_more() {
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
+    set_up(&hub, dir.path(), Wanted::Spine).unwrap();
+    let [finished, begun, note] = ["stream.json", "install.json.part", "spine"]
+        .map(|name| dir.path().join(".deltafin").join(name));
+    let record = fs::read_to_string(&finished).unwrap();
+    // With one shard more, so long that no drive has room for it.
+    let mut long: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let more = serde_json::json!({"name": "more.safetensors", "bytes": 1u64 << 60});
+    long["files"].as_array_mut().unwrap().push(more);
+    let long = serde_json::to_string(&long).unwrap();
+    fs::write(&finished, &long).unwrap();
+    let (source, endpoint) = (source(), hub.endpoint());
+    let int8 = Spine::Int8 { keeps_released: false };
+    for spine in [Spine::Released, int8] {
+        let order = Order {
+            wanted: Wanted::All,
+            spine,
+            patience: HASTY,
+            ..order(&source, dir.path(), &endpoint)
+        };
+        let refused = install(&order, quiet(), &AtomicBool::new(false)).unwrap_err();
+        let is_room = matches!(refused, FetchError::Room { .. });
+        assert!(is_room || spine == int8, "{refused}");
+        assert!(fs::read_to_string(&finished).is_ok_and(|text| text == long), "{spine:?}");
+        assert!(!begun.exists() && !note.exists(), "{spine:?}");
+    }
+    fs::write(&finished, record).unwrap();
+    stream(&hub, dir.path(), IMPATIENT);
 }
