@@ -17,7 +17,7 @@ use crate::folder::{self, Folder, Kind};
 use crate::layered::{self, Begun, Layout};
 use crate::listing::{Listing, RemoteFile};
 use crate::map::Map;
-use crate::packed::{Forecast, Forecaster, Spine, hole};
+use crate::packed::{Forecast, Forecaster, Spine, hole, mend};
 use crate::prospect::{self, Prospect};
 use crate::record::Record;
 use crate::remote::{Manner, Remote, reach};
@@ -116,7 +116,7 @@ pub fn install(
     let folder = Folder::open(order.dir)?;
     let asked = order.source.to_string();
     let known = folder.record()?.filter(|record| record.asked == asked);
-    let note = lay(order, &*watch)?;
+    let note = lay(order, mend::noted(&folder)?, &*watch);
     running(order.dir, stop, async {
         let manner = Manner { endpoint: order.endpoint, patience: &order.patience, watch: &*watch };
         let known = known.map(|record| record.listing);
@@ -206,15 +206,14 @@ fn kind(wanted: &Wanted) -> Kind {
 }
 
 /// How the spine is to lie: as was said, as far as the drive can.
-fn lay(order: &Order<'_>, watch: &dyn Watch) -> Result<SpineNote, FetchError> {
-    let noted = SpineNote::read(order.dir)?;
+fn lay(order: &Order<'_>, noted: SpineNote, watch: &dyn Watch) -> SpineNote {
     let note = order.spine.resolved(noted);
     // What has holes is on a drive that can have them.
     if note.is_freed && !noted.is_freed && !hole::is_possible(order.dir) {
         watch.event(Event::Keeps);
-        return Ok(SpineNote { is_freed: false, ..note });
+        return SpineNote { is_freed: false, ..note };
     }
-    Ok(note)
+    note
 }
 
 /// Whether the spine lies as it is to.

@@ -13,6 +13,7 @@ mod forecast;
 pub(crate) mod hole;
 mod list;
 mod look;
+pub(crate) mod mend;
 mod packer;
 pub(crate) mod parts;
 

@@ -195,6 +195,25 @@ fn stopped_before_its_identity_was_noted_a_pack_is_known_by_what_it_has() {
 }
 
 #[test]
+fn a_note_that_is_damaged_is_told_from_what_was_freed() {
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
+    run(&hub, dir.path(), Wanted::All, FREED).unwrap();
+    let (path, note) = (SpineNote::path(dir.path()), SpineNote::read(dir.path()).unwrap());
+    std::fs::write(&path, [0xff, 0, 7]).unwrap();
+    assert_eq!(run(&hub, dir.path(), Wanted::Fitting, Spine::AsBegun).unwrap().received, 0);
+    assert_eq!(SpineNote::read(dir.path()).unwrap(), note);
+    assert_packed(dir.path());
+    // Where nothing was freed, nobody has said anything; a later version is not touched.
+    run(&hub, dir.path(), Wanted::All, Spine::Released).unwrap();
+    std::fs::write(&path, "garbage").unwrap();
+    run(&hub, dir.path(), Wanted::All, Spine::AsBegun).unwrap();
+    assert_eq!(SpineNote::read_if_any(dir.path()), Ok(None));
+    std::fs::write(&path, "deltafin spine 2\nint8 freed\n").unwrap();
+    run(&hub, dir.path(), Wanted::All, Spine::AsBegun).unwrap_err();
+    assert!(path.exists());
+}
+
+#[test]
 fn damage_of_a_pack_or_of_an_expert_beside_holes_is_mended_by_what_it_takes() {
     let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     run(&hub, dir.path(), Wanted::All, FREED).unwrap();

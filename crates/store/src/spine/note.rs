@@ -9,7 +9,7 @@
 //! checkpoint. It is written before the first released byte is given back to the drive.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use deltafin_checkpoint::{Identity, Recipe};
@@ -76,6 +76,24 @@ impl SpineNote {
             Some(note) => Ok(Some(note)),
             None => Err(OpenError::SpineNote { path, found: found(), known: VERSION }),
         }
+    }
+
+    /// Whether there is a note that no program has written so: not one of a later version, nor one that may not be read.
+    pub fn is_damaged(dir: &Path) -> bool {
+        let path = SpineNote::path(dir);
+        let has_bytes = fs::metadata(&path).is_ok_and(|meta| meta.is_file());
+        let begin = || {
+            let mut begin = Vec::new();
+            let file = File::open(&path)?;
+            file.take(BYTES_MAX).read_to_end(&mut begin).map(|_| begin)
+        };
+        let Some(begin) = has_bytes.then(begin).and_then(Result::ok) else { return false };
+        let begin = String::from_utf8_lossy(&begin);
+        let version = begin
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix(HEAD)?.strip_prefix(' ')?.parse().ok());
+        SpineNote::read(dir).is_err() && version.is_none_or(|version: u64| version <= VERSION)
     }
 
     /// Takes back that the released spine was chosen, for a pack was made since; what else a note says stays.
@@ -147,6 +165,11 @@ mod tests {
             fs::write(SpineNote::path(dir.path()), text).unwrap();
             let refused = SpineNote::read(dir.path()).unwrap_err();
             assert!(matches!(refused, OpenError::SpineNote { .. }), "{text}: {refused}");
+            assert_eq!(SpineNote::is_damaged(dir.path()), !text.contains("spine 2"), "{text}");
         }
+        fs::write(SpineNote::path(dir.path()), [0xff; 5000]).unwrap();
+        assert!(SpineNote::is_damaged(dir.path()));
+        SpineNote::RELEASED.write(dir.path()).unwrap();
+        assert!(!SpineNote::is_damaged(dir.path()));
     }
 }
