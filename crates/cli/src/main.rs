@@ -16,6 +16,7 @@ mod input;
 mod interrupt;
 mod learned;
 mod load;
+mod log;
 mod logins;
 mod model_choice;
 mod moved;
@@ -39,7 +40,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     interrupt::outlive_limits_of_files();
     let (command, given) = args::parse();
-    match commands::run(command, given) {
+    let code = match commands::run(command, given) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Some(line) = failure.line() {
@@ -47,5 +48,7 @@ fn main() -> ExitCode {
             }
             ExitCode::from(failure.exit_code())
         }
-    }
+    };
+    terminal::finish();
+    code
 }

@@ -17,6 +17,8 @@ use crate::sink::Told;
 const LAG_MAX: usize = 256;
 /// Longer generations are not kept for those who come after their end.
 const KEPT_EVENTS_MAX: usize = 20_000;
+/// Nor are those that tell the probabilities of more tokens, most of which take a kilobyte and more.
+const KEPT_LIKELY_MAX: usize = 512;
 
 #[derive(Debug, Default)]
 struct Relay {
@@ -30,6 +32,8 @@ struct Relay {
 #[derive(Debug, Default)]
 struct State {
     events: Vec<Told>,
+    /// Tokens among them whose probabilities were told.
+    likely: usize,
     /// When the engine had told everything.
     over: Option<Instant>,
     /// All had left before that, so that it was broken off.
@@ -76,7 +80,15 @@ impl State {
     /// Whether it came to its end, and to one that is worth telling again.
     fn is_kept(&self) -> bool {
         let has_ended = matches!(self.events.last(), Some(Told::Ended(_))) && self.over.is_some();
-        has_ended && !self.is_abandoned && self.events.len() <= KEPT_EVENTS_MAX
+        let is_small = self.events.len() <= KEPT_EVENTS_MAX && self.likely <= KEPT_LIKELY_MAX;
+        has_ended && !self.is_abandoned && is_small
+    }
+
+    /// Lets go of what nobody will hear any more.
+    fn forget(&mut self) {
+        if self.over.is_some() && self.heard.is_empty() && !self.is_kept() {
+            self.events = Vec::new();
+        }
     }
 }
 
@@ -93,6 +105,9 @@ impl Teller {
     /// Tells all who listen; waits while none of them keeps up.
     pub(crate) fn tell(&self, event: Told) {
         let mut state = self.0.lock();
+        if let Told::Pieces(pieces) = &event {
+            state.likely += pieces.iter().map(|piece| piece.tokens.len()).sum::<usize>();
+        }
         state.events.push(event);
         self.0.told.notify_waiters();
         while state.lag() > LAG_MAX {
@@ -120,7 +135,10 @@ impl Teller {
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        self.0.lock().over = Some(Instant::now());
+        let mut state = self.0.lock();
+        state.over = Some(Instant::now());
+        state.forget();
+        drop(state);
         self.0.told.notify_waiters();
     }
 }
@@ -203,6 +221,7 @@ impl Drop for Listener {
             let mut state = self.relay.lock();
             state.heard.remove(&self.number);
             let is_last = state.heard.is_empty();
+            state.forget();
             let abandons = is_last && state.over.is_none();
             state.is_abandoned |= abandons;
             if let (true, Some(unwanted)) = (abandons, &state.unwanted) {
@@ -218,8 +237,12 @@ impl Drop for Listener {
 
 #[cfg(test)]
 mod tests {
+    use deltafin_text::Delta;
+    use deltafin_text::reply::{Answer, Finish};
+
     use super::*;
     use crate::queue::Queue;
+    use crate::sink::{Likely, Piece, Summary};
 
     /// Its slot is there, whether anybody has fetched it yet or not.
     #[test]
@@ -238,5 +261,43 @@ mod tests {
         drop(waiting);
         assert!(unwanted.load(Ordering::SeqCst));
         assert!(teller.is_abandoned() && teller.door().enter().is_none());
+    }
+
+    fn told(tokens: usize) -> [Told; 2] {
+        let likely = Likely { bytes: vec![b'x'], offset: 0, logprob: 0.0, top: Vec::new() };
+        let delta = Delta::Content("x".to_owned());
+        let summary = Summary {
+            answer: Answer {
+                reasoning_content: String::new(),
+                content: "x".to_owned(),
+                tool_calls: Vec::new(),
+                finish: Finish::Stop,
+            },
+            stop_sequence: None,
+            tokens,
+            reasoning_tokens: 0,
+            cached: 0,
+            likely: Default::default(),
+        };
+        let piece = Piece { delta, tokens: vec![likely; tokens] };
+        [Told::Pieces(Arc::new([piece])), Told::Ended(Arc::new(summary))]
+    }
+
+    /// They take memory that nothing else is charged for.
+    #[test]
+    fn probabilities_of_many_tokens_go_with_the_last_listener() {
+        let queue = Queue::new(1);
+        for (tokens, is_kept) in [(KEPT_LIKELY_MAX, true), (KEPT_LIKELY_MAX + 1, false)] {
+            let (teller, listener) = relay(queue.join().unwrap().place);
+            let door = teller.door();
+            for event in told(tokens) {
+                teller.tell(event);
+            }
+            drop(teller);
+            assert_eq!(door.0.lock().events.len(), 2, "who listens hears it whole");
+            drop(listener);
+            assert_eq!(door.0.lock().events.is_empty(), !is_kept);
+            assert_eq!(door.enter().is_some(), is_kept);
+        }
     }
 }

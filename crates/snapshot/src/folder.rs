@@ -54,6 +54,8 @@ pub(crate) struct Folder {
     free_bytes: fn(&Path) -> io::Result<u64>,
     /// There was no room the last time, which was told.
     is_short: AtomicBool,
+    /// The failure of the last time, which was told.
+    failure: Mutex<Option<String>>,
 }
 
 /// A snapshot that is there, by its name.
@@ -79,6 +81,24 @@ impl Folder {
             refused: Mutex::default(),
             free_bytes,
             is_short: AtomicBool::new(false),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// What earlier runs left keeps to the budget from here on. A budget that holds no snapshot is told.
+    pub(crate) fn begin(&self) {
+        let path = self.options.path.display();
+        let least = self.shape.file_bytes(1).unwrap_or(u64::MAX);
+        if self.options.bytes < least {
+            (self.note)(&format!(
+                "no snapshots are written to {path}: they may have {} bytes there, and one of this model takes \
+                 {least} at least; allow more",
+                self.options.bytes
+            ));
+        }
+        // A folder that cannot be read is told when something is to be written there.
+        if let Ok(files) = self.list() {
+            remove_until(files, 0, self.options.bytes);
         }
     }
 
@@ -159,12 +179,17 @@ impl Folder {
         refused.insert(name.to_owned());
     }
 
-    /// Writes a snapshot, unless it is there. A failure is told and is no reason to stop.
+    /// Writes a snapshot, unless it is there. A failure is no reason to stop; it is told once, until it is another
+    /// one or over: each reply would tell it twice.
     pub(crate) fn save(&self, snapshot: &Snapshot) {
-        if let Err(error) = self.try_save(snapshot) {
-            let path = self.options.path.display();
-            (self.note)(&format!("cannot keep a snapshot in {path}: {error}"));
+        let path = self.options.path.display();
+        let failed = self.try_save(snapshot).err();
+        let failure = failed.map(|error| format!("cannot keep a snapshot in {path}: {error}"));
+        let mut last = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = failure.as_ref().filter(|_| *last != failure) {
+            (self.note)(line);
         }
+        *last = failure;
     }
 
     fn try_save(&self, snapshot: &Snapshot) -> io::Result<()> {
@@ -219,26 +244,14 @@ impl Folder {
     /// Removes what was used least recently until so many bytes more fit; false, and nothing is removed, where
     /// all of it would not be enough.
     fn make_room(&self, bytes: u64) -> io::Result<bool> {
-        let mut files = self.list()?;
-        files.sort_by_key(|file| file.used);
+        let files = self.list()?;
         let ours: u64 = files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
         let free = (self.free_bytes)(&self.options.path)?;
         let most = ours.saturating_add(free).saturating_sub(LEFT_FREE).min(self.options.bytes);
         if bytes > most {
             return Ok(false);
         }
-        let mut total = ours.saturating_add(bytes);
-        let mut count = files.len();
-        let now = SystemTime::now();
-        for file in files {
-            let age = now.duration_since(file.used).unwrap_or_default();
-            let too_much = total > most || count >= FILES_MAX;
-            let goes = if file.is_unfinished { age > LEFT_BEHIND } else { too_much };
-            if goes && (fs::remove_file(&file.path).is_ok() || !file.path.exists()) {
-                total -= file.bytes;
-                count -= 1;
-            }
-        }
+        remove_until(files, bytes, most);
         Ok(true)
     }
 
@@ -262,6 +275,23 @@ impl Folder {
             }
         }
         Ok(files)
+    }
+}
+
+/// Removes what was used least recently until these files, and one more of `bytes` unless that is 0, take `most`.
+fn remove_until(mut files: Vec<Listed>, bytes: u64, most: u64) {
+    files.sort_by_key(|file| file.used);
+    let mut total = files.iter().map(|file| file.bytes).fold(bytes, u64::saturating_add);
+    let mut count = files.len() + usize::from(bytes > 0);
+    let now = SystemTime::now();
+    for file in files {
+        let age = now.duration_since(file.used).unwrap_or_default();
+        let too_much = total > most || count > FILES_MAX;
+        let goes = if file.is_unfinished { age > LEFT_BEHIND } else { too_much };
+        if goes && (fs::remove_file(&file.path).is_ok() || !file.path.exists()) {
+            total -= file.bytes;
+            count -= 1;
+        }
     }
 }
 

@@ -48,6 +48,7 @@ impl Snapshots {
     /// When the system has no thread left.
     pub fn keep_in(&mut self, folder: FolderOptions, origin: Origin, note: Note) -> io::Result<()> {
         let folder = Arc::new(Folder::new(folder, origin, self.shape, note));
+        folder.begin();
         self.drive = Some(Drive { writer: Writer::start(folder.clone())?, folder });
         Ok(())
     }

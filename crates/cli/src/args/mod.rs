@@ -15,6 +15,7 @@ mod ids;
 mod layers;
 mod model;
 mod network;
+mod origin;
 mod plan;
 mod refusal;
 mod replies;

@@ -10,6 +10,7 @@ use deltafin_server::Settings;
 
 use super::Usage;
 use super::engine::EngineArgs;
+use super::origin::origin;
 use super::replies::ReplyArgs;
 use super::size::{Count, Positive};
 use super::snapshots::{SnapshotArgs, SnapshotDisk};
@@ -69,7 +70,7 @@ pub(crate) struct ServeArgs {
     replay: u32,
 
     /// Origin whose web pages may ask, such as http://localhost:3000, or '*'; may be repeated
-    #[arg(long = "cors-origin", value_name = "ORIGIN")]
+    #[arg(long = "cors-origin", value_name = "ORIGIN", value_parser = origin)]
     cors_origins: Vec<String>,
 
     /// Tokens of a chat reply when the request sets no limit; to the end of the context by default

@@ -57,6 +57,7 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     settings.model = name.to_owned();
     settings.aliases.extend(other_names.iter().map(|name| (*name).to_owned()));
     let (served, asked) = (settings.model.clone(), settings.clone());
+    terminal::never_wait()?;
     let log = |entry: &Entry| terminal::say_parts(entry.event, &entry.words, &entry.members);
     let server = Server::start(listener, settings, log).map_err(|e| about(&e))?;
 

@@ -57,7 +57,13 @@ fn a_port_that_is_taken_ends_it_before_weights_are_read() {
 
 #[test]
 fn what_a_server_has_no_use_for_is_misuse() {
-    for args in [&["--json"][..], &["--stats"], &["--api-key", ""], &["--host", "nowhere"]] {
+    for args in [
+        &["--json"][..],
+        &["--stats"],
+        &["--api-key", ""],
+        &["--host", "nowhere"],
+        &["--cors-origin", "localhost:3000"],
+    ] {
         deltafin(&[&["serve", "--model", "demo"], args].concat()).usage();
     }
 }
@@ -186,6 +192,29 @@ fn memory_that_holds_no_conversation_is_refused_and_none_is_as_good() {
     let body = r#"{"messages":[{"role":"user","content":"What is 47 + 38?"}]}"#;
     assert!(ask(&address, "/v1/chat/completions", body).contains("47 + 38 = 85."));
     terminate(child);
+}
+
+/// A pipe holds 64 KiB, and nobody reads this one after the second line.
+#[test]
+fn a_log_that_nobody_takes_holds_nothing_up() {
+    let mut child = spawn(command().args(["serve", "--model", "demo", "--port", "0"]));
+    let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+    let mut line = String::new();
+    while !line.contains("http://") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).expect("UTF-8") > 0);
+    }
+    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+    let address = address.unwrap_or_else(|| panic!("{line}"));
+    for _ in 0..16 {
+        let path = format!("/{}", "x".repeat(30_000));
+        assert!(ask(address, &path, "").starts_with("HTTP/1.1 404"));
+    }
+    assert!(ask(address, "/health", "").contains("{\"status\":\"ok\"}"));
+    terminate(child);
+    // What it could not say is missing between whole lines.
+    let lines = stderr.lines().map(|line| line.expect("UTF-8"));
+    assert!(lines.filter(|line| line.contains(" 404")).count() < 16);
 }
 
 /// As systemd does it: a descriptor that listens already, and a socket that wants to know.

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::{json, pieces};
+use super::{pieces, written};
 use crate::app::App;
 use crate::generation::Generation;
 use crate::line::Line;
@@ -78,7 +78,7 @@ pub(super) async fn whole(
         () = line.finished(strict) => None,
     };
     match ended {
-        Some(Ok(summary)) => json(StatusCode::OK, &shape.whole(app, &summary)),
+        Some(Ok(summary)) => written(StatusCode::OK, shape.whole(app, &summary)),
         Some(Err(error)) => error.into_response(),
         None => {
             let (sender, body) = mpsc::channel(PIECES_MAX);
@@ -110,7 +110,7 @@ async fn blanks(
                 Err(error) => {
                     let words = format!("an error was sent under status 200: {}", error.message);
                     app.log(&Entry::new("late_error", words).with("code", error.code));
-                    shape.fault(&error)
+                    shape.fault(&error).to_string()
                 }
             },
             () = pieces.closed() => return,
@@ -120,5 +120,5 @@ async fn blanks(
             () = sleep(pause) => pause = (pause * 2).min(settings.ping_interval),
         }
     };
-    let _ = pieces.send(Bytes::from(document.to_string())).await;
+    let _ = pieces.send(Bytes::from(document)).await;
 }

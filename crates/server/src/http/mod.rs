@@ -99,7 +99,12 @@ async fn wrong_method(allow: &'static str, request: Request) -> Response {
 
 /// A JSON document.
 pub(crate) fn json(status: StatusCode, document: &Value) -> Response {
-    text(status, "application/json", document.to_string())
+    written(status, document.to_string())
+}
+
+/// A JSON document that is written already.
+fn written(status: StatusCode, document: String) -> Response {
+    text(status, "application/json", document)
 }
 
 fn text(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> Response {

@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::settings::ReasoningField;
 use crate::sink::{Piece, Summary};
 
-/// The whole message. Reasoning goes under the names that clients know, and under none when
+/// The whole message but for its probabilities. Reasoning goes under the names that clients know, and under none when
 /// thinking is off.
 pub(super) fn choice(app: &App, summary: &Summary, thinking: bool) -> Value {
     let answer = &summary.answer;
@@ -36,9 +36,14 @@ pub(super) fn choice(app: &App, summary: &Summary, thinking: bool) -> Value {
     json!({
         "index": 0,
         "message": message,
-        "logprobs": logprobs::of(&summary.likely.0, &summary.likely.1),
+        "logprobs": null,
         "finish_reason": finish_word(summary),
     })
+}
+
+/// The probabilities of the whole message, as text.
+pub(super) fn logprobs_of(summary: &Summary) -> String {
+    logprobs::written(&summary.likely.0, &summary.likely.1)
 }
 
 fn whole_call(app: &App, call: &Call) -> Value {

@@ -1,4 +1,9 @@
 //! How likely tokens were, in the form clients know.
+//!
+//! Of a whole reply they are written token by token: as values that wait to be written, those of one token take
+//! forty times the memory of their text.
+
+use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
@@ -14,6 +19,29 @@ pub(super) fn of(reasoning: &[Likely], content: &[Likely]) -> Value {
         logprobs["reasoning_content"] = list(reasoning);
     }
     logprobs
+}
+
+/// The same as text.
+pub(super) fn written(reasoning: &[Likely], content: &[Likely]) -> String {
+    if reasoning.is_empty() && content.is_empty() {
+        return "null".to_owned();
+    }
+    let list = |tokens: &[Likely]| list_of(tokens, token);
+    let mut text = format!(r#"{{"content":{},"refusal":null"#, list(content));
+    if !reasoning.is_empty() {
+        text += &format!(r#","reasoning_content":{}"#, list(reasoning));
+    }
+    text + "}"
+}
+
+fn list_of(tokens: &[Likely], value: impl Fn(&Likely) -> Value) -> String {
+    let mut text = "[".to_owned();
+    for (at, token) in tokens.iter().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        // Writing to a text does not fail.
+        let _ = write!(text, "{comma}{}", value(token));
+    }
+    text + "]"
 }
 
 /// One entry for each token; none where nothing is told.
@@ -42,6 +70,21 @@ pub(super) fn of_text(tokens: &[Likely]) -> Value {
     })
 }
 
+/// The same as text.
+pub(super) fn written_of_text(tokens: &[Likely]) -> String {
+    if tokens.is_empty() {
+        return "null".to_owned();
+    }
+    let list = |of: &dyn Fn(&Likely) -> Value| list_of(tokens, of);
+    format!(
+        r#"{{"tokens":{},"token_logprobs":{},"top_logprobs":{},"text_offset":{}}}"#,
+        list(&|token| json!(name(&token.bytes))),
+        list(&|token| json!(token.logprob)),
+        list(&alternatives),
+        list(&|token| json!(token.offset)),
+    )
+}
+
 /// The likeliest tokens by name, and the one that was taken whether it is among them or not.
 fn alternatives(token: &Likely) -> Value {
     let all = token.top.iter().map(|(bytes, logprob)| (bytes, *logprob));
@@ -61,4 +104,29 @@ fn name(bytes: &[u8]) -> String {
 
 fn entry(bytes: &[u8], logprob: f64) -> Value {
     json!({ "token": String::from_utf8_lossy(bytes), "logprob": logprob, "bytes": bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_value_are_the_same() {
+        let one = Likely {
+            bytes: b"a\"".to_vec(),
+            offset: 3,
+            logprob: -0.25,
+            top: vec![(b"a\"".to_vec(), -0.25), (vec![0xff, 0xfe], -1.5e-9)],
+        };
+        let two = Likely { logprob: f64::NEG_INFINITY, top: Vec::new(), ..one.clone() };
+        let both = [one, two];
+        for (reasoning, content) in
+            [(&both[..], &both[1..]), (&[], &both), (&both, &[]), (&[], &[])]
+        {
+            assert_eq!(written(reasoning, content), of(reasoning, content).to_string());
+        }
+        for tokens in [&both[..], &both[1..], &[]] {
+            assert_eq!(written_of_text(tokens), of_text(tokens).to_string());
+        }
+    }
 }

@@ -74,17 +74,21 @@ impl Shape {
         &self.head.id
     }
 
-    /// The reply as one document.
-    pub(crate) fn whole(&self, app: &App, summary: &Summary) -> Value {
-        let (object, choice) = match &self.kind {
-            Kind::Chat { thinking } => ("chat.completion", chat::choice(app, summary, *thinking)),
-            Kind::Text => ("text_completion", text::choice(summary)),
-            Kind::Message => return message::whole(app, &self.head, summary),
-            Kind::Response(frame) => return frame.whole(app, summary),
+    /// The reply as one document of JSON.
+    pub(crate) fn whole(&self, app: &App, summary: &Summary) -> String {
+        let (object, choice, logprobs) = match &self.kind {
+            Kind::Chat { thinking } => {
+                let choice = chat::choice(app, summary, *thinking);
+                ("chat.completion", choice, chat::logprobs_of(summary))
+            }
+            Kind::Text => ("text_completion", text::choice(summary), text::logprobs_of(summary)),
+            Kind::Message => return message::whole(app, &self.head, summary).to_string(),
+            Kind::Response(frame) => return frame.whole(app, summary).to_string(),
         };
-        let mut document = self.document(object, json!([choice]));
+        let choice = with_written(choice.as_object(), "logprobs", &logprobs);
+        let mut document = self.document(object, Value::Null);
         document.insert("usage".to_owned(), self.usage(summary));
-        Value::Object(document)
+        with_written(Some(&document), "choices", &format!("[{choice}]"))
     }
 
     /// A failure, where the status was sent before it struck.
@@ -193,6 +197,15 @@ impl Scribe for Shape {
     fn fault(&mut self, error: &ApiError) -> Vec<String> {
         vec![data(&error.document())]
     }
+}
+
+/// An object as text, with the text of one member in place of its value.
+fn with_written(object: Option<&Map<String, Value>>, name: &str, text: &str) -> String {
+    let members = object.into_iter().flatten().map(|(member, value)| {
+        let value = if member == name { text.to_owned() } else { value.to_string() };
+        format!("{}:{value}", json!(member))
+    });
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
 /// A cancelled reply is never told as one, so what remains is a limit.

@@ -6,10 +6,14 @@ use serde_json::{Value, json};
 use super::{finish_word, logprobs};
 use crate::sink::{Piece, Summary};
 
-/// The whole text.
+/// The whole text but for its probabilities.
 pub(super) fn choice(summary: &Summary) -> Value {
-    let likely = logprobs::of_text(&summary.likely.1);
-    of(&summary.answer.content, likely, Some(finish_word(summary)))
+    of(&summary.answer.content, Value::Null, Some(finish_word(summary)))
+}
+
+/// The probabilities of the whole text, as text.
+pub(super) fn logprobs_of(summary: &Summary) -> String {
+    logprobs::written_of_text(&summary.likely.1)
 }
 
 /// A piece of it.

@@ -179,10 +179,42 @@ fn a_place_that_cannot_be_written_is_told_and_no_reason_to_stop() {
     let path = dir.path().join("file");
     fs::write(&path, "in the way").unwrap();
     let place = place(&path, u64::MAX);
-    place.folder.save(&snapshot(&spec, &ids(0, 90)));
-    assert!(place.lens(&ids(0, 91)).is_empty());
-    let lines = place.lines.lock().unwrap();
+    for seed in 0..2 {
+        place.folder.save(&snapshot(&spec, &ids(seed, 90)));
+        assert!(place.lens(&ids(seed, 91)).is_empty());
+    }
+    let lines = std::mem::take(&mut *place.lines.lock().unwrap());
     assert!(lines.len() == 1 && lines[0].starts_with("cannot keep a snapshot in "), "{lines:?}");
+    // It is told again where it came back.
+    fs::remove_file(&path).unwrap();
+    place.folder.save(&snapshot(&spec, &ids(0, 90)));
+    place.quiet();
+    fs::remove_dir_all(&path).unwrap();
+    fs::write(&path, "in the way").unwrap();
+    place.folder.save(&snapshot(&spec, &ids(0, 90)));
+    assert_eq!(place.lines.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn what_earlier_runs_left_keeps_to_a_smaller_budget() {
+    let (spec, dir) = (spec(), tempfile::tempdir().unwrap());
+    let wide = place(dir.path(), u64::MAX);
+    let each = wide.folder.shape.file_bytes(90).unwrap();
+    for seed in 1..4 {
+        wide.folder.save(&snapshot(&spec, &ids(seed, 90)));
+        used_at(&wide, &ids(seed, 90), u64::from(seed));
+    }
+    let narrow = place(dir.path(), 2 * each);
+    narrow.folder.begin();
+    let left = [1, 2, 3].map(|seed| narrow.lens(&ids(seed, 91)).len());
+    assert_eq!(left, [0, 1, 1]);
+    narrow.quiet();
+    // Nothing fits, and that is told.
+    let none = place(dir.path(), 10);
+    none.folder.begin();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    let lines = none.lines.lock().unwrap();
+    assert!(lines.len() == 1 && lines[0].contains("allow more"), "{lines:?}");
 }
 
 /// Two programs that save, load and make room in one folder at once: every load is whole or finds

@@ -75,6 +75,8 @@ impl Items {
             events.extend(self.enter(kind, app.fresh(kind.prefix())));
         }
         let Some(open) = &mut self.open else { return events };
+        // Reasoning has no place for probabilities.
+        let tokens = if kind == Kind::Message { tokens } else { &[] };
         let logprobs = logprobs::list(tokens);
         open.text.push_str(text);
         open.logprobs.extend(logprobs.as_array().into_iter().flatten().cloned());
