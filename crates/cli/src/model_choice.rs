@@ -46,6 +46,21 @@ pub(crate) fn choose(typed: Option<ModelArg>, given: Given) -> Result<Model, Fai
 
 /// The directory that setup remembered, if it is there.
 pub(crate) fn remembered() -> Result<Option<PathBuf>, Failure> {
+    let unremedied = |why| Failure::new(format!("{why}; give --model, or remove that file"));
+    looked_up().map_err(unremedied)
+}
+
+/// As [`remembered`], for a setup, which remembers another in its place: one that cannot be used is said and counts
+/// for nothing.
+pub(crate) fn remembered_before() -> Option<PathBuf> {
+    looked_up().unwrap_or_else(|why| {
+        terminal::say(&format!("{why}; setting up as if nothing were remembered"));
+        None
+    })
+}
+
+/// The directory that setup remembered, or why it is of no use.
+fn looked_up() -> Result<Option<PathBuf>, String> {
     Ok(remembered_in().as_deref().map(read_remembered).transpose()?.flatten())
 }
 
@@ -86,14 +101,9 @@ fn remembered_in() -> Option<PathBuf> {
     configuration.map(|path| path.join("deltafin").join("model"))
 }
 
-fn read_remembered(file: &Path) -> Result<Option<PathBuf>, Failure> {
+fn read_remembered(file: &Path) -> Result<Option<PathBuf>, String> {
     const BYTES_MAX: usize = 1 << 16; // no path is longer
-    let cannot = |reason: String| {
-        Failure::new(format!(
-            "cannot read {}: {reason}; give --model, or remove that file",
-            file.display()
-        ))
-    };
+    let cannot = |reason: String| format!("cannot read {}: {reason}", file.display());
     let Some(bytes) = read_bounded(file, BYTES_MAX).map_err(|e| cannot(e.to_string()))? else {
         return Ok(None);
     };
@@ -111,9 +121,9 @@ fn read_remembered(file: &Path) -> Result<Option<PathBuf>, Failure> {
     if path.is_dir() {
         return Ok(Some(path));
     }
-    Err(Failure::new(format!(
-        "the installed model is gone: {} names '{}', which is not a directory; give --model, or remove that file",
+    Err(format!(
+        "the installed model is gone: {} names '{}', which is not a directory",
         file.display(),
         path.display()
-    )))
+    ))
 }

@@ -223,7 +223,7 @@ impl Typed {
             Typed::Warm(args) => Command::Warm(Box::new(args.meaning(given)?)),
             Typed::Doctor(args) => Command::Doctor(args.meaning(given)?),
             Typed::Gc(args) => Command::Gc(args.meaning(given)?),
-            Typed::Setup(args) => Command::Setup(Box::new(args.meaning()?)),
+            Typed::Setup(args) => Command::Setup(Box::new(args.meaning(given)?)),
             Typed::Inspect(InspectArgs { model, json }) => {
                 Command::Inspect { model: model.meaning(given)?, json }
             }

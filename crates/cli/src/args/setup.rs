@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use deltafin_fetch::{FetchError, Layout, Source, Spine, Wanted};
 
-use super::Usage;
 use super::engine::ModelArg;
 use super::layers::Layers;
 use super::network::{CacheLimit, HubArgs, JOBS_MOST};
 use super::size::{Bounded, Positive};
+use super::{Given, Usage};
 
 const SOURCE_HELP: &str = "Where to get it from: hf:OWNER/NAME[@REVISION], https://HOST/PATH/, \
-     s3://BUCKET/PREFIX/, or a folder [default: hf:moonshotai/Kimi-K3]";
+     s3://BUCKET/PREFIX/, or a folder [default: where the folder came from, or hf:moonshotai/Kimi-K3]";
 
 /// Get a checkpoint, or go on getting it
 ///
@@ -152,6 +152,8 @@ pub(crate) enum DrafterChoice {
 pub(crate) struct Setup {
     /// Into which folder, if one was named.
     pub(crate) dir: Option<PathBuf>,
+    /// Who named it.
+    pub(crate) given: Given,
     /// From where, if that was said.
     pub(crate) source: Option<Source>,
     /// How much of it.
@@ -179,7 +181,7 @@ pub(crate) struct Setup {
 }
 
 impl SetupArgs {
-    pub(super) fn meaning(self) -> Result<Setup, Usage> {
+    pub(super) fn meaning(self, given: Given) -> Result<Setup, Usage> {
         let dir = match self.model {
             Some(ModelArg::Demo) => {
                 return Err(Usage(
@@ -211,6 +213,7 @@ impl SetupArgs {
         };
         Ok(Setup {
             dir,
+            given,
             spine,
             layout: match self.layout {
                 LayoutArg::Auto => Layout::Auto,

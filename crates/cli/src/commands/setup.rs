@@ -24,21 +24,22 @@ use crate::terminal;
 use crate::user_folder::user_folder;
 use drafter::Drafter;
 use progress::Progress;
-use report::shown;
+use report::{Ready, shown};
 
 /// Does it.
 pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
     let interrupts = Interrupts::install()?.and_terminations()?;
-    if let Some(dir) = here_already(asked)? {
+    let begun = asked.dir.clone().or_else(model_choice::remembered_before);
+    if let Some(dir) = here_already(asked, begun.as_deref())? {
         return adopt(asked, &dir, interrupts.begin());
     }
-    fetch_all(asked, &interrupts)
+    fetch_all(asked, begun.as_deref(), &interrupts)
 }
 
-/// Gets a checkpoint and its drafter from a source.
-fn fetch_all(asked: &Setup, interrupts: &Interrupts) -> Result<(), Failure> {
-    let source = logins::with_login(source(asked));
-    let dir = asked.dir.clone().map_or_else(|| usual_folder(&source), Ok)?;
+/// Gets a checkpoint and its drafter from a source; `begun` is the folder that was named or is remembered.
+fn fetch_all(asked: &Setup, begun: Option<&Path>, interrupts: &Interrupts) -> Result<(), Failure> {
+    let source = logins::with_login(source(asked, begun));
+    let dir = asked.dir.clone().map_or_else(|| usual_folder(&source, begun), Ok)?;
     let stop = interrupts.begin();
     let order = order(asked, &source, &dir);
     let (began, progress) = (Instant::now(), Arc::new(Progress::new(asked.json)));
@@ -160,9 +161,9 @@ fn warm_layers(
 }
 
 /// The source that was given, or the one that the folder came from.
-fn source(asked: &Setup) -> Source {
-    let begun = || asked.dir.as_deref().and_then(fetch::installed_from);
-    asked.source.clone().or_else(begun).unwrap_or_else(Source::released)
+fn source(asked: &Setup, begun: Option<&Path>) -> Source {
+    let noted = || begun.and_then(fetch::installed_from);
+    asked.source.clone().or_else(noted).unwrap_or_else(Source::released)
 }
 
 /// How long the source is asked: who only looks has nothing that a lost network could cost.
@@ -220,26 +221,31 @@ fn told(error: FetchError) -> Failure {
 
 /// A checkpoint that is on this machine: the folder that was given as the source, what lies where it is to
 /// be installed, or the hub's cache.
-fn here_already(asked: &Setup) -> Result<Option<PathBuf>, Failure> {
+fn here_already(asked: &Setup, begun: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
     if let Some(Source::Folder(folder)) = &asked.source {
-        if asked.dir.is_some() {
+        // What is not there is named when it is opened.
+        if asked.dir.is_some() && folder.exists() {
+            let remedy = match asked.given {
+                Given::Environment => "unset DELTAFIN_MODEL",
+                Given::Typed | Given::Nowhere => "leave out --model",
+            };
+            let folder = folder.display();
             return Err(Failure::new(format!(
-                "{} is used where it is, nothing is copied; leave out --model",
-                folder.display()
+                "{folder} is used where it is, nothing is copied; {remedy}"
             )));
         }
         return Ok(Some(folder.clone()));
     }
     let opens = |dir: &PathBuf| deltafin_store::open_dir(dir).is_ok();
     if asked.source.is_none() && !matches!(asked.wanted, Wanted::Layers(_)) {
-        let there = asked.dir.clone().map_or_else(model_choice::remembered, |dir| Ok(Some(dir)))?;
         // What setup itself put there, it looks after itself.
-        let foreign = there.filter(|dir| !fetch::is_installed(dir) && opens(dir));
+        let foreign = begun.map(Path::to_owned);
+        let foreign = foreign.filter(|dir| !fetch::is_installed(dir) && opens(dir));
         if foreign.is_some() {
             return Ok(foreign);
         }
     }
-    let source = source(asked);
+    let source = source(asked, begun);
     Ok(fetch::cached(&source).filter(|dir| asked.dir.is_none() && opens(dir)))
 }
 
@@ -260,11 +266,11 @@ fn adopt(asked: &Setup, dir: &Path, stop: &AtomicBool) -> Result<(), Failure> {
 }
 
 /// The folder that was remembered, or one named after the checkpoint.
-fn usual_folder(source: &Source) -> Result<PathBuf, Failure> {
-    if let Some(dir) = model_choice::remembered()?.filter(|dir| {
+fn usual_folder(source: &Source, remembered: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(dir) = remembered.filter(|dir| {
         fetch::installed_from(dir).is_some_and(|noted| noted.to_string() == source.to_string())
     }) {
-        return Ok(dir);
+        return Ok(dir.to_owned());
     }
     let name = match source {
         Source::Hub { repository, .. } => repository.rsplit('/').next().unwrap_or("model"),
@@ -276,12 +282,13 @@ fn usual_folder(source: &Source) -> Result<PathBuf, Failure> {
     Ok(data.join("deltafin").join(name))
 }
 
-/// Remembers a folder for the other commands; says so, or why not. Gives its full path.
-fn remembered(dir: &Path) -> Result<PathBuf, Failure> {
-    let full = dir.canonicalize().map_err(|error| Failure::about(dir.display(), &error))?;
-    if let Err(error) = model_choice::remember(&full) {
+/// Remembers a folder for the other commands, or says why not.
+fn remembered(dir: &Path) -> Result<Ready, Failure> {
+    let dir = dir.canonicalize().map_err(|error| Failure::about(dir.display(), &error))?;
+    let kept = model_choice::remember(&dir);
+    if let Err(error) = &kept {
         let line = error.line().unwrap_or_default();
-        terminal::note(&format!("{line}; give --model '{}' to the other commands", shown(&full)));
+        terminal::note(&format!("{line}; give --model '{}' to the other commands", shown(&dir)));
     }
-    Ok(full)
+    Ok(Ready { dir, is_remembered: kept.is_ok() })
 }

@@ -19,6 +19,7 @@ mod packed;
 mod plan;
 mod program;
 mod refusal;
+mod remembered;
 mod run;
 mod serve;
 mod setup;

@@ -1,7 +1,7 @@
 //! What setup says when it is done, or of what it would do.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use deltafin_fetch::{Installed, Outlook, Prospect, Wanted};
 use deltafin_store::Checkpoint;
@@ -42,15 +42,24 @@ pub(super) fn words(installed: &Installed, took: f64) -> String {
     }
 }
 
+/// A folder that runs.
+#[derive(Debug)]
+pub(super) struct Ready {
+    /// Its full path.
+    pub(super) dir: PathBuf,
+    /// Whether the other commands find it unnamed.
+    pub(super) is_remembered: bool,
+}
+
 /// That a checkpoint is here and runs.
 pub(super) fn done(
     asked: &Setup,
     checkpoint: &Checkpoint,
-    dir: &Path,
+    ready: &Ready,
     how: &str,
     received: u64,
 ) -> Result<(), Failure> {
-    let layers = checkpoint.spec().layers.len();
+    let (layers, dir) = (checkpoint.spec().layers.len(), &ready.dir);
     if asked.json {
         let path = dir.display().to_string();
         let done = json!({"event": "done", "path": path, "layers": layers, "received": received});
@@ -58,7 +67,9 @@ pub(super) fn done(
     }
     terminal::print_line(&format!("{}: {layers} layers, {how}", shown(dir)))?;
     spine::say(checkpoint);
-    if env::var_os("DELTAFIN_MODEL").is_none_or(|model| model.is_empty()) {
+    if !ready.is_remembered {
+        terminal::say(&format!("ready: deltafin chat --model '{}'", shown(dir)));
+    } else if env::var_os("DELTAFIN_MODEL").is_none_or(|model| model.is_empty()) {
         terminal::say("ready: deltafin chat");
     }
     Ok(())
