@@ -96,7 +96,7 @@ mod tests {
         let demand = Demand::new(&spec, &Rooms::of_spec(&spec, SpineFormat::Int8), usage);
         let refused = |demand: &Demand| crate::Plan::make(demand, 1 << 20).unwrap_err().to_string();
         assert!(refused(&demand).ends_with(", or lower --context"), "{}", refused(&demand));
-        let snapshots = Demand { snapshots: 99 << 30, ..demand.clone() };
+        let snapshots = Demand { snapshots: 99 << 30, ..demand };
         let said = refused(&snapshots);
         assert!(said.contains("of it 99.00 GiB for earlier conversations"), "{said}");
         assert!(said.ends_with(", or lower --snapshot-memory"), "{said}");
