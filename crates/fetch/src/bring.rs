@@ -5,8 +5,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use deltafin_checkpoint::{Identity, Recipe};
 use deltafin_store::SpineNote;
@@ -117,7 +117,7 @@ impl Bring<'_> {
             received: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             waits: AtomicU64::new(0),
-            given_up: AtomicBool::new(false),
+            given_up: Mutex::default(),
         };
         let (folder, goal) = (self.folder.clone(), self.goal.clone());
         let is_layered = self.is_layered;

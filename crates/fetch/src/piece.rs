@@ -1,8 +1,8 @@
 //! One piece of a file, from a source to wherever it is to lie, whatever goes wrong on the way.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -34,14 +34,34 @@ pub(crate) struct Traffic {
     pub(crate) requests: AtomicU64,
     /// How often the source was left alone for a while.
     pub(crate) waits: AtomicU64,
-    /// The source gave nothing for so long that nothing more is begun, and what was begun is not tried again.
-    pub(crate) given_up: AtomicBool,
+    /// Why the source was given up: it gave nothing for so long that nothing more is begun, and what was begun is not
+    /// tried again.
+    pub(crate) given_up: Mutex<Option<String>>,
 }
 
 impl Traffic {
     /// Whether the source gave nothing for so long that nothing more is begun.
     pub(crate) fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::Relaxed)
+        self.gave_up().is_some()
+    }
+
+    /// As [`Traffic::is_given_up`], for what was not tried: with the reason.
+    pub(crate) fn not_tried(&self) -> Option<String> {
+        let why = self.gave_up();
+        why.as_ref().map(|why| format!("not tried: the source gives nothing: {why}"))
+    }
+
+    /// The source is asked again.
+    pub(crate) fn try_again(&self) {
+        *self.gave_up() = None;
+    }
+
+    fn give_up(&self, why: &str) {
+        self.gave_up().get_or_insert_with(|| why.to_owned());
+    }
+
+    fn gave_up(&self) -> MutexGuard<'_, Option<String>> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -119,7 +139,7 @@ impl Arrived {
         }
         self.bytes += bytes;
         traffic.received.fetch_add(bytes, Ordering::Relaxed);
-        traffic.given_up.store(false, Ordering::Relaxed);
+        traffic.try_again();
         traffic.watch.event(Event::Received { bytes });
         Ok(())
     }
@@ -136,8 +156,8 @@ pub(crate) async fn fetch(
     let (mut silence, mut others) = (Silence::new(), traffic.received.load(Ordering::Relaxed));
     loop {
         let (lane, before) = (traffic.lanes.enter().await, arrived.bytes);
-        if traffic.is_given_up() {
-            return Err(Broken::Lasting("not tried: the source gives nothing".to_owned()));
+        if let Some(why) = traffic.not_tried() {
+            return Err(Broken::Lasting(why));
         }
         let result = attempt(traffic, to, piece, &mut arrived).await;
         drop(lane);
@@ -165,7 +185,7 @@ pub(crate) async fn fetch(
         let wait = silence.wait(&traffic.patience, after, is_hopeless);
         let Some(wait) = wait.filter(|_| !traffic.is_given_up()) else {
             if traffic.received.load(Ordering::Relaxed) == others {
-                traffic.given_up.store(true, Ordering::Relaxed);
+                traffic.give_up(&why);
             }
             return Err(Broken::Lasting(why));
         };

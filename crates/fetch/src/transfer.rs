@@ -74,8 +74,8 @@ async fn bring(work: &Arc<Work>, file: &RemoteFile) -> Result<End, FetchError> {
         }
         Found::Part(part) => Arc::from(part),
     };
-    if work.traffic.is_given_up() {
-        return Ok(End::Missing("not tried: the source gives nothing".to_owned()));
+    if let Some(why) = work.traffic.not_tried() {
+        return Ok(End::Missing(why));
     }
     work.traffic.watch.event(Event::Began { name: &file.name, bytes: file.bytes });
     let mut why = String::new();

@@ -30,7 +30,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -230,7 +230,7 @@ impl Reach {
             received: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             waits: AtomicU64::new(0),
-            given_up: AtomicBool::new(false),
+            given_up: Mutex::default(),
         };
         let (dir, runtime, lanes) = (dir.to_owned(), Some(runtime), jobs.max(1));
         let _lock = lock;
@@ -345,7 +345,7 @@ impl Reach {
         stop: &AtomicBool,
     ) -> Option<Result<Digest, Broken>> {
         // Whoever asks anew waits anew.
-        self.traffic.given_up.store(false, Ordering::Relaxed);
+        self.traffic.try_again();
         self.runtime.as_ref()?.block_on(async {
             tokio::select! {
                 fetched = piece::fetch(&self.traffic, to, piece) => Some(fetched),

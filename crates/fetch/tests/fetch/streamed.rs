@@ -18,7 +18,7 @@ use deltafin_store::Checkpoint;
 use deltafin_testkit::hub::{Hub, Misstep, Missteps, checkpoint_files};
 use deltafin_testkit::{fixture, open};
 
-use crate::support::{HASTY, IMPATIENT, contents, order, quiet, source, whole_hub};
+use crate::support::{CALM, HASTY, IMPATIENT, contents, order, quiet, source, whole_hub};
 
 const PROMPT: [u32; 12] = [5, 9, 2, 44, 31, 8, 120, 3, 77, 60, 14, 1];
 
@@ -131,7 +131,7 @@ fn slow_and_out_of_order_it_says_the_same_and_each_record_comes_once_in_one_rang
         let (hub, dir) = (hub_of(name), tempfile::tempdir().unwrap());
         let spine = set_up(&hub, dir.path(), Wanted::Spine).unwrap();
         hub.answer_late(Duration::from_millis(6));
-        let checkpoint = stream(&hub, dir.path(), IMPATIENT);
+        let checkpoint = stream(&hub, dir.path(), CALM);
         assert_eq!(checkpoint.identity().unwrap(), open(name).identity().unwrap());
         assert_eq!(hub.served().bytes(), spine, "to be opened it needs nothing more");
         let engine = Engine::open(checkpoint, options(prefetch)).unwrap();
@@ -143,7 +143,7 @@ fn slow_and_out_of_order_it_says_the_same_and_each_record_comes_once_in_one_rang
         assert!(came > 0 && came == report.brought.bytes, "{came} {report:?}");
         assert!(report.asked.requests >= report.brought.reads && report.asked.waits == 0);
         // What came is here for good.
-        let again = text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Off);
+        let again = text_of(stream(&hub, dir.path(), CALM), Prefetch::Off);
         assert!(again == wanted);
         assert_eq!(hub.served().bytes() - spine, came, "{name} {prefetch:?}");
     }

@@ -21,6 +21,9 @@ pub(crate) const IMPATIENT: Patience = Patience {
     hopeless: 60,
 };
 
+/// As [`IMPATIENT`], for where a request that a busy machine holds up may not be sent again.
+pub(crate) const CALM: Patience = Patience { stall: Duration::from_secs(10), ..IMPATIENT };
+
 /// As [`IMPATIENT`], for sources that are to be given up.
 pub(crate) const HASTY: Patience = Patience { attempts: 3, ..IMPATIENT };
 
