@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use deltafin_engine::{Engine, Learned, learned_in};
-use deltafin_store::Checkpoint;
+use deltafin_store::{Checkpoint, SpineChoice};
 
 use crate::args::EngineArgs;
 use crate::failure::Failure;
@@ -45,7 +45,12 @@ pub(crate) fn apply(engine: &Engine, args: &EngineArgs) -> Result<(), Failure> {
 /// How often earlier runs chose each of a checkpoint's experts; nothing where none has shown it.
 pub(crate) fn counts(checkpoint: &Checkpoint) -> Result<Vec<f32>, Failure> {
     let Some(folder) = folder() else { return Ok(Vec::new()) };
-    Ok(learned_in(&folder, checkpoint)?.unwrap_or_default())
+    let learned = match checkpoint.freed() {
+        // What it is called is known with its pack alone.
+        Some(_) => learned_in(&folder, &checkpoint.clone().with_spine(&SpineChoice::Auto)?)?,
+        None => learned_in(&folder, checkpoint)?,
+    };
+    Ok(learned.unwrap_or_default())
 }
 
 /// One per user.

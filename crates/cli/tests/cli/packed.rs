@@ -64,6 +64,11 @@ fn an_int8_setup_runs_like_a_conversion_and_says_what_it_lacks() {
         assert!(doctor.out.contains("of the spine only the int8 pack is here"), "{doctor:?}");
         assert!(place.run(&["verify", "--deep", dir]).ok().contains("nothing is damaged"));
         assert!(place.run(&["gc", "--model", dir]).ok().contains("nothing lies about"));
+        if mode == "--stream" {
+            // The pack tells whose heat it is.
+            let warmed = place.run(&["warm", dir, "--heat"]).ok();
+            assert!(warmed.contains("more are here"), "{warmed}");
+        }
         let back = ["setup", "--spine", "bf16", "--model", dir];
         assert!(place.run(&back).err.contains("is not used any more"));
         assert_eq!(place.run(&bf16).ok(), spine("bf16").ok());

@@ -429,3 +429,24 @@ fn a_limit_that_setup_was_told_holds_until_it_is_told_another() {
     setup("none").ok();
     assert!(!kept().contains("cache_limit"), "{}", kept());
 }
+
+#[test]
+fn doctor_finds_damaged_notes_and_what_it_says_helps() {
+    let (place, dir, _) = streamed();
+    let doctor = || place.run(&["doctor", "--quick", "--offline", "--model", text(&dir)]);
+    let [settings, spine] = ["settings.json", "spine"].map(|name| dir.join(".deltafin").join(name));
+    for note in [&settings, &spine] {
+        std::fs::write(note, "garbage").expect("written");
+        let found = doctor();
+        assert!(found.code == Some(1) && found.out.contains("DF-MODEL-06"), "{found:?}");
+        assert_ne!(place.run(&args(&dir)).code, Some(0));
+        if *note == settings {
+            std::fs::remove_file(note).expect("removed");
+        } else {
+            assert!(found.out.contains("deltafin setup --model"), "{found:?}");
+            place.setup(&["--model", text(&dir)]).ok();
+        }
+        assert!(!doctor().out.contains("DF-MODEL-06"));
+    }
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted());
+}

@@ -37,6 +37,7 @@ pub(super) enum Code {
     UnfinishedModel,
     BrokenModel,
     NoTokenizer,
+    DamagedNote,
     UnusablePack,
     UnusedPack,
     BadDrafter,
@@ -46,7 +47,7 @@ pub(super) enum Code {
 
 impl Code {
     /// All of them, with their names.
-    pub(super) const ALL: [(Code, &str); 21] = [
+    pub(super) const ALL: [(Code, &str); 22] = [
         (Code::SlowProcessor, "DF-CPU-01"),
         (Code::NoEncryption, "DF-CPU-02"),
         (Code::FewerCores, "DF-CPU-03"),
@@ -63,6 +64,7 @@ impl Code {
         (Code::UnfinishedModel, "DF-MODEL-03"),
         (Code::BrokenModel, "DF-MODEL-04"),
         (Code::NoTokenizer, "DF-MODEL-05"),
+        (Code::DamagedNote, "DF-MODEL-06"),
         (Code::UnusablePack, "DF-SPINE-01"),
         (Code::UnusedPack, "DF-SPINE-02"),
         (Code::BadDrafter, "DF-DRAFTER-01"),

@@ -9,6 +9,7 @@ mod finding;
 mod machine;
 mod memory;
 mod model;
+mod notes;
 mod source;
 mod speed;
 

@@ -9,6 +9,7 @@ use deltafin_fetch::{self as fetch, FetchError, Source, Standing};
 use deltafin_store::{Checkpoint, OpenError, SpineChoice, pack_dir};
 
 use super::finding::{Code, Finding, Level};
+use super::notes;
 use crate::args::{Given, Looked, Network};
 use crate::drafter;
 use crate::failure::{Failure, chain};
@@ -79,6 +80,10 @@ impl Subject {
     fn at(dir: PathBuf) -> (Subject, Vec<Finding>) {
         let source = fetch::installed_from(&dir).map(logins::with_login);
         let mut subject = Subject { dir: Some(dir.clone()), source, ..Subject::none() };
+        let damaged = notes::look(&dir);
+        if !damaged.is_empty() {
+            return (subject, damaged);
+        }
         if fetch::is_installed(&dir) && !fetch::is_finished(&dir) {
             let standing = fetch::standing(&dir);
             subject.missing = standing.map(|standing| standing.missing);
