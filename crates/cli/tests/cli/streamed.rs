@@ -279,18 +279,24 @@ fn two_processes_share_what_comes() {
     assert_once(&place.hub);
 }
 
-#[test]
-fn killed_at_any_moment_it_goes_on() {
-    let (place, dir, _) = streamed();
-    let (mut draw, wanted) = (Draw(5), wanted());
-    place.hub.answer_late(Duration::from_millis(4));
+/// Runs that are killed at moments of all kinds.
+fn run_and_kill(place: &Place, dir: &Path) {
+    let mut draw = Draw(5);
     for _ in 0..kills() {
-        let mut run = place.command(&args(&dir));
+        let mut run = place.command(&args(dir));
         let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
         sleep(Duration::from_millis(draw.below(400)));
         child.kill().expect("killed"); // SIGKILL
         child.wait().expect("ends");
     }
+}
+
+#[test]
+fn killed_at_any_moment_it_goes_on() {
+    let (place, dir, _) = streamed();
+    let wanted = wanted();
+    place.hub.answer_late(Duration::from_millis(4));
+    run_and_kill(&place, &dir);
     assert_eq!(run(&place, &dir, &[]).ok(), wanted);
     place.setup(&["--full", "--model", text(&dir)]).ok();
     assert_whole(&dir);
@@ -305,15 +311,9 @@ fn layer_by_layer_it_says_the_same_killed_limited_warmed_and_made_whole() {
     let place = Place::new(Missteps::none());
     let dir = place.at("here");
     place.setup(&["--stream", "--layout", "layers", "--model", text(&dir)]).ok();
-    let (mut draw, wanted) = (Draw(5), wanted());
+    let wanted = wanted();
     place.hub.answer_late(Duration::from_millis(4));
-    for _ in 0..kills() {
-        let mut run = place.command(&args(&dir));
-        let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
-        sleep(Duration::from_millis(draw.below(400)));
-        child.kill().expect("killed"); // SIGKILL
-        child.wait().expect("ends");
-    }
+    run_and_kill(&place, &dir);
     place.hub.answer_late(Duration::ZERO);
     let both = [(); 2].map(|()| spawn(&mut place.command(&args(&dir))));
     for child in both {
