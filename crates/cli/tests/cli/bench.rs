@@ -104,12 +104,15 @@ fn a_token_that_must_be_read_is_not_held_against_memory() {
     assert!(line.contains("--expert-cache") && line.contains("bench decode"), "{line}");
 }
 
-/// The budget that a refusal names keeps everything in memory; a smaller one does not.
+/// The budget that a refusal names keeps everything in memory, however few tokens choose experts before one counts;
+/// a smaller one does not.
 #[test]
 fn a_token_is_measured_with_the_memory_that_is_named() {
-    let model = fixture("k3-micro");
+    let few =
+        ["--context", "16", "--rounds", "1", "--tokens", "1", "--chunk", "32", "--threads", "8"];
     let on = |memory: &str| {
-        deltafin(&["bench", "token", "--model", &model, "--rounds", "1", "--memory", memory])
+        let args = ["bench", "token", "--model", "demo", "--memory", memory];
+        deltafin(&[&args[..], &few].concat())
     };
     let named = |line: String| -> u64 {
         let named = line.split("give --memory ").nth(1).and_then(|rest| rest.split('M').next());
@@ -120,4 +123,11 @@ fn a_token_is_measured_with_the_memory_that_is_named() {
     assert!(less.contains(&format!("in {} B", (mib << 20) - 1)), "{less}");
     assert_eq!(named(less), mib);
     on(&format!("{mib}M")).ok();
+}
+
+#[test]
+fn tokens_that_have_no_room_behind_the_prompt_are_refused_at_once() {
+    let line = deltafin(&["bench", "token", "--model", "demo", "--context", "16"]).refusal();
+    assert!(line.contains("36 tokens behind a prompt of 8"), "{line}");
+    assert!(line.contains("--rounds") && line.contains("raise --context"), "{line}");
 }
