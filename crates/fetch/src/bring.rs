@@ -17,13 +17,14 @@ use crate::install::{Installed, Missing, Order};
 use crate::lanes::{Lanes, Pace};
 use crate::layered::{self, base_path};
 use crate::listing::{Listing, RemoteFile};
+use crate::origin::{self, Replacement};
 use crate::packed::{Packer, Spine};
 use crate::piece::Traffic;
 use crate::record::Record;
-use crate::remote::Remote;
+use crate::remote::{Manner, Remote};
 use crate::transfer::{self, End, Work};
 use crate::wanted::Goal;
-use crate::{Event, FetchError, Wanted, Watch, prospect, room};
+use crate::{Event, FetchError, Wanted, Watch, anew, prospect, room};
 
 /// So that one can be proven, and the next begun, while the pieces of a third come.
 pub(crate) const FILES_AT_ONCE: usize = 3;
@@ -40,6 +41,8 @@ pub(crate) struct Bring<'o> {
     pub(crate) is_layered: bool,
     /// What the folder was to have, and whether it had that, if it is of the same files.
     pub(crate) state: Option<(Kind, bool)>,
+    /// What was replaced at the source since some of it came.
+    pub(crate) anew: Vec<Replacement>,
     pub(crate) watch: Arc<dyn Watch>,
     pub(crate) remote: Remote,
     pub(crate) folder: Arc<Folder>,
@@ -58,6 +61,7 @@ impl Bring<'_> {
         let runs = matches!(self.state, Some((_, true)));
         if !runs {
             self.begin(&record, kind)?;
+            self.forget()?;
         }
         if self.goal.wanted != Wanted::All || is_packed {
             received += self.beforehand(&listing, is_packed).await?;
@@ -82,6 +86,7 @@ impl Bring<'_> {
             }
             let is_done = packer.as_ref().map_or(!is_packed, |packer| packer.has_all());
             if is_partial || is_done {
+                self.check_unchanged(&listing).await?;
                 self.finish(&listing, packer.as_deref())?;
                 let bytes = listing.bytes();
                 let (source, extent) = (listing.source, self.goal.wanted);
@@ -104,6 +109,17 @@ impl Bring<'_> {
             self.folder.begin(record, kind).map_err(disk)?;
         }
         self.folder.lay(self.note).map_err(disk)
+    }
+
+    /// Takes back what came of files that were replaced since.
+    fn forget(&mut self) -> Result<(), FetchError> {
+        let disk = |error| FetchError::disk(self.order.dir, error);
+        if !self.anew.is_empty() {
+            self.note.identity = None;
+            anew::forget(&self.folder, self.note.recipe, &self.anew).map_err(disk)?;
+            self.folder.lay(self.note).map_err(disk)?;
+        }
+        Ok(())
     }
 
     fn work(&self, watch: Arc<dyn Watch>, packer: Option<Arc<Packer>>) -> Arc<Work> {
@@ -164,6 +180,14 @@ impl Bring<'_> {
             laid.map_err(|error| FetchError::disk(self.order.dir, error))?;
         }
         Ok(())
+    }
+
+    /// Refuses files that came before and after their source changed.
+    async fn check_unchanged(&self, listing: &Listing) -> Result<(), FetchError> {
+        let (endpoint, patience) = (self.order.endpoint, &self.order.patience);
+        let manner = Manner { endpoint, patience, watch: &*self.watch };
+        let is_streamed = self.goal.wanted == Wanted::Spine;
+        origin::check_unchanged(self.order, &self.remote, manner, listing, is_streamed).await
     }
 
     /// Notes that what was wanted is here.

@@ -1,5 +1,6 @@
 //! Why files could not be brought here.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -81,10 +82,12 @@ pub enum FetchError {
     )]
     OtherSource { path: PathBuf, holds: String, asked: String },
     #[error(
-        "{}: {asked} has another file of this name than when it came, and one model is not made of two; give another folder with --model, or remove this one to fetch all of it anew",
-        path.display()
+        "{}, and one model is not made of two{}; remove {} and run 'deltafin setup' to fetch what is there now, or give another folder with --model",
+        .0, .0.also(), .0.it()
     )]
-    Replaced { path: PathBuf, asked: String },
+    Replaced(Box<Replaced>),
+    #[error("{}{}; 'deltafin setup {} --model {}' fetches what is there now in place of {}", .0, .0.also(), mode(*.1), .0.dir.display(), .0.it())]
+    Moved(Box<Replaced>, bool),
     #[error(
         "{}: ends before experts that came into it; 'deltafin verify --deep --repair {}' brings them again",
         path.display(), model.display()
@@ -104,6 +107,51 @@ pub enum FetchError {
 
 fn holder_words(holder: Option<u32>) -> String {
     holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}
+
+fn mode(is_streamed: bool) -> &'static str {
+    if is_streamed { "--stream" } else { "--full" }
+}
+
+/// Files that a source has replaced since some of them came.
+#[derive(Debug)]
+pub struct Replaced {
+    /// The folder.
+    pub dir: PathBuf,
+    /// The source.
+    pub asked: String,
+    /// The first of the files.
+    pub file: String,
+    /// What is another than it was, of that.
+    pub what: String,
+    /// The other files.
+    pub others: Vec<String>,
+}
+
+impl fmt::Display for Replaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Replaced { dir, asked, file, what, .. } = self;
+        let path = dir.join(file);
+        let path = path.display();
+        write!(f, "{path}: {asked} has another file of this name than when it came ({what})")
+    }
+}
+
+impl Replaced {
+    /// The files of which the same is true.
+    fn also(&self) -> String {
+        const NAMED: usize = 3;
+        let named = self.others.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        match self.others.len().saturating_sub(NAMED) {
+            _ if self.others.is_empty() => String::new(),
+            0 => format!(" (the same goes for {named})"),
+            more => format!(" (the same goes for {named} and {more} more)"),
+        }
+    }
+
+    fn it(&self) -> &'static str {
+        if self.others.is_empty() { "it" } else { "these" }
+    }
 }
 
 fn words(missing: &[Missing]) -> String {

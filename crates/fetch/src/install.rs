@@ -12,6 +12,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
+use crate::anew::Current;
 use crate::bring::Bring;
 use crate::folder::{self, Folder, Kind};
 use crate::layered::{self, Begun, Layout};
@@ -20,7 +21,7 @@ use crate::map::Map;
 use crate::packed::{Forecast, Forecaster, Spine, hole, mend};
 use crate::prospect::{self, Prospect};
 use crate::record::Record;
-use crate::remote::{Manner, Remote, reach};
+use crate::remote::{Manner, Remote};
 use crate::wanted::Goal;
 use crate::{Event, FetchError, Patience, Source, Wanted, Watch, origin, room};
 
@@ -116,21 +117,20 @@ pub fn install(
     let folder = Folder::open(order.dir)?;
     let asked = order.source.to_string();
     let known = folder.record()?.filter(|record| record.asked == asked);
-    let note = lay(order, mend::noted(&folder)?, &*watch);
+    let note = lay(order, mend::noted(order.dir)?, &*watch);
     running(order.dir, stop, async {
         let manner = Manner { endpoint: order.endpoint, patience: &order.patience, watch: &*watch };
-        let known = known.map(|record| record.listing);
-        let (remote, listing) = reach(order.source, known, manner).await?;
-        origin::check_source(order, &listing)?;
-        let record = Record { asked, listing };
+        let (known, is_from_before) = (known.as_ref().map(|r| r.listing.clone()), known.is_some());
+        let mut current = Current::reach(order, known, manner).await?;
+        let mut record = Record { asked, listing: current.listing.clone() };
         let disk = |error| FetchError::disk(order.dir, error);
-        let state = match folder.record()?.as_ref() == Some(&record) {
+        let mut state = match folder.record()?.as_ref() == Some(&record) {
             true => folder.state(),
             false => None,
         };
         let forecaster = match (&order.wanted, state) {
             (Wanted::Fitting, None) => {
-                forecaster(order, &record.listing, &remote, manner, note).await?
+                forecaster(order, &record.listing, &current.remote, manner, note).await?
             }
             _ => None,
         };
@@ -138,9 +138,15 @@ pub fn install(
         let wanted = choose(order, &record.listing, state, &*watch, most).map_err(disk)?;
         let kind = kind(&wanted);
         let goal = Goal { wanted: wanted.clone(), frees: note.is_freed };
-        let done = finished(&folder, &record.listing, state, kind, note.is_freed);
+        let mut done = finished(&folder, &record.listing, state, kind, note.is_freed);
         if !is_complete(&folder, &record.listing, &goal) {
-            origin::check_finished(order, &remote, manner, &record.listing).await?;
+            current = current.now(order, manner, is_from_before).await?;
+        } else if order.wanted == Wanted::Spine && state == Some((Kind::Stream, true)) {
+            current = current.now_if_reached(order, manner).await?;
+        }
+        let Current { remote, listing, anew } = current;
+        if !anew.is_empty() {
+            (record.listing, state, done) = (listing, None, None);
         }
         if let Some(done) = done.filter(|_| is_laid(order.dir, note)) {
             if order.spine == Spine::Released {
@@ -158,7 +164,7 @@ pub fn install(
         let note = kept(note, is_layered, &*watch);
         let goal = Goal { wanted, frees: note.is_freed };
         let (folder, watch) = (Arc::new(folder), watch.clone());
-        let bring = Bring { order, goal, note, is_layered, state, watch, remote, folder };
+        let bring = Bring { order, goal, note, is_layered, state, anew, watch, remote, folder };
         bring.all(record, kind).await
     })
 }
@@ -175,11 +181,12 @@ pub fn list(
     running(order.dir, stop, async {
         let manner = Manner { endpoint: order.endpoint, patience: &order.patience, watch: &*watch };
         let known = record.map(|record| record.listing);
-        let state = known.as_ref().and_then(|_| folder::state(order.dir));
-        let (remote, listing) = reach(order.source, known, manner).await?;
-        origin::check_source(order, &listing)?;
+        let (state, is_from_before) =
+            (known.as_ref().and_then(|_| folder::state(order.dir)), known.is_some());
+        let current = Current::reach(order, known, manner).await?;
+        let (remote, listing) = (current.remote.clone(), current.listing.clone());
         let disk = |error| FetchError::disk(order.dir, error);
-        let note = order.spine.resolved(SpineNote::read(order.dir)?);
+        let note = order.spine.resolved(mend::told(order.dir)?);
         let frees = note.is_freed && (hole::is_possible(order.dir) || state.is_some());
         let forecaster = forecaster(order, &listing, &remote, manner, note).await?;
         let most = forecaster.as_ref().map(|of| of.forecast(&Wanted::All, frees).most);
@@ -187,14 +194,33 @@ pub fn list(
         let frees = frees && !is_layered(order, &listing, &wanted)?;
         let packed = forecaster.map(|forecaster| forecaster.forecast(&wanted, frees));
         let goal = Goal { wanted: wanted.clone(), frees };
-        let ask = |file| prospect::ask(&remote, order.source, manner, order.dir, file, &goal);
-        let files = futures_util::stream::iter(listing.files.clone()).map(ask);
-        let files: Vec<Prospect> = files.buffered(order.jobs.max(1)).try_collect().await?;
+        let mut files = prospects(order, &remote, manner, &listing, &goal).await?;
         if files.iter().any(|prospect| prospect.missing > 0) {
-            origin::check_finished(order, &remote, manner, &listing).await?;
+            let Current { remote, listing, anew } =
+                current.now(order, manner, is_from_before).await?;
+            if !anew.is_empty() {
+                files = prospects(order, &remote, manner, &listing, &goal).await?;
+                files
+                    .iter_mut()
+                    .filter(|of| origin::is_of(&anew, &of.file))
+                    .for_each(Prospect::restart);
+            }
         }
         Ok(Outlook { source: listing.source, files, extent: wanted, packed })
     })
+}
+
+/// What is left to be fetched of each file.
+async fn prospects(
+    order: &Order<'_>,
+    remote: &Remote,
+    manner: Manner<'_>,
+    listing: &Listing,
+    goal: &Goal,
+) -> Result<Vec<Prospect>, FetchError> {
+    let ask = |file| prospect::ask(remote, order.source, manner, order.dir, file, goal);
+    let files = futures_util::stream::iter(listing.files.clone()).map(ask);
+    files.buffered(order.jobs.max(1)).try_collect().await
 }
 
 /// What a folder is to have in the end for this to be there.

@@ -11,8 +11,8 @@
 //!                    NAME ◄── proof by digest ◄── NAME.part  +  map: which pieces are here, their digests
 //! ```
 //!
-//! [`verify`] reads what is here against the digests that were noted when it came, and [`give_up`] takes
-//! damaged pieces back, so that [`install`] fetches those alone.
+//! [`verify`] reads what is here against the digests that were noted when it came, and [`repair`] takes
+//! damaged pieces back and fetches those alone.
 //!
 //! Of a checkpoint whose experts come when they are needed, a [`Plan`] fetches those that are likely to be, before.
 //!
@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod anew;
 mod bring;
 mod bucket;
 #[cfg(test)]
@@ -40,6 +41,7 @@ mod line;
 mod listing;
 mod login;
 mod map;
+mod mark;
 mod mirror;
 mod origin;
 mod packed;
@@ -51,6 +53,7 @@ mod prospect;
 mod readable;
 mod record;
 mod remote;
+mod repair;
 mod room;
 mod secrecy;
 mod sight;
@@ -64,7 +67,7 @@ mod wanted;
 mod watch;
 
 pub use ahead::{Amount, Coming, Likely, Plan, Share, room_ahead};
-pub use error::FetchError;
+pub use error::{FetchError, Replaced};
 pub use folder::{installed_from, is_finished, is_installed, is_streamed, taken_bytes};
 pub use glance::{Glimpse, glance};
 pub use hub::cached;
@@ -78,6 +81,7 @@ pub use patience::Patience;
 pub use proof::Proof;
 pub use prospect::{Prospect, Standing, standing};
 pub use readable::read_through;
+pub use repair::repair;
 pub use secrecy::can_encrypt;
 pub use sight::{Sighting, sight};
 pub use source::Source;

@@ -17,6 +17,7 @@ use crate::folder::Folder;
 use crate::layered::{self, Compact};
 use crate::listing::RemoteFile;
 use crate::map::{Digest, Known, Map};
+use crate::mark;
 use crate::piece::Sink;
 use crate::verify::is_taken_back;
 
@@ -273,12 +274,12 @@ impl Sink for Part {
         Ok(())
     }
 
-    fn accepts(&self, tag: Option<&str>) -> io::Result<bool> {
+    fn other_tag(&self, tag: Option<&str>) -> io::Result<Option<String>> {
         let mut map = self.map();
         match (tag, map.known().tag.as_deref()) {
-            (None, _) => Ok(true),
-            (Some(tag), Some(known)) => Ok(tag == known),
-            (Some(tag), None) => map.note_tag(tag).map(|()| true),
+            (None, _) => Ok(None),
+            (Some(tag), Some(known)) => Ok(mark::differ(known, tag).then(|| known.to_owned())),
+            (Some(tag), None) => map.note_tag(tag).map(|()| None),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::fault::{Fault, Hope};
 use crate::lanes::{Lanes, Pace};
 use crate::listing::RemoteFile;
 use crate::map::Digest;
+use crate::mark;
 use crate::patience::Silence;
 use crate::remote::Remote;
 use crate::{Event, Patience, Watch};
@@ -83,8 +84,8 @@ pub(crate) trait Sink: Send + Sync {
         Ok(())
     }
 
-    /// Whether an answer is of the same state of the file as those before.
-    fn accepts(&self, tag: Option<&str>) -> io::Result<bool>;
+    /// The tag of the answers before, where this one is of another state of the file.
+    fn other_tag(&self, tag: Option<&str>) -> io::Result<Option<String>>;
 }
 
 /// Why a piece is not here.
@@ -254,13 +255,13 @@ async fn attempt(
 /// Refuses an answer from another state of the file. One such answer may be a slip on the way; two alike
 /// mean that the file was replaced.
 fn check_tag(to: &dyn Sink, tag: Option<String>, arrived: &mut Arrived) -> Result<(), Attempt> {
-    if to.accepts(tag.as_deref()).map_err(Attempt::Disk)? {
+    let Some(was) = to.other_tag(tag.as_deref()).map_err(Attempt::Disk)? else {
         arrived.other_tag = None;
         return Ok(());
-    }
-    let words = "its entity tag is another than that of the pieces before";
+    };
+    let words = mark::tags(&was, tag.as_deref().unwrap_or_default());
     if arrived.other_tag == tag {
-        return Err(Fault::Changed(words.to_owned()).into());
+        return Err(Fault::Changed(words).into());
     }
     arrived.other_tag = tag;
     Err(Fault::passing(words).into())

@@ -59,6 +59,11 @@ fn known(dir: &Path, file: &RemoteFile) -> Known {
 }
 
 impl Prospect {
+    /// Nothing of it is here any more.
+    pub(crate) fn restart(&mut self) {
+        self.missing += std::mem::take(&mut self.here);
+    }
+
     fn of_all(file: RemoteFile, known: &Known, goal: &Goal) -> Prospect {
         let (holes, listed) = (known.hole_bytes(), known.bytes());
         let here = if known.proven { file.bytes.saturating_sub(holes) } else { listed };

@@ -15,6 +15,7 @@ use crate::fault::{Fault, Hope};
 use crate::hub::{self, Repository};
 use crate::line::{self, Kind, Line};
 use crate::listing::{Listing, RemoteFile};
+use crate::mark::{self, Mark};
 use crate::patience::Silence;
 use crate::source::without_login;
 use crate::{Event, FetchError, Patience, Source, Watch, bucket, mirror};
@@ -153,10 +154,10 @@ impl Remote {
         self.line.clock_ahead_seconds()
     }
 
-    /// What the server calls the state of a file that it has now; nothing where it does not say.
-    pub(crate) async fn tag(&self, file: &RemoteFile) -> Result<Option<String>, Fault> {
+    /// What the server says of the state that a file is in at this moment; nothing where it has none.
+    pub(crate) async fn mark(&self, file: &RemoteFile) -> Result<Option<Mark>, Fault> {
         match self.store.head(&place(&file.name)?).await {
-            Ok(meta) => Ok(meta.e_tag),
+            Ok(meta) => Ok(Some(Mark { bytes: meta.size, tag: mark::tag(&meta, file) })),
             Err(error) if Fault::is_absence(&error) => Ok(None),
             Err(error) => Err(Fault::of(&error)),
         }
@@ -170,13 +171,12 @@ impl Remote {
         let reply = self.store.get_opts(&place(&file.name)?, options).await;
         let reply = reply.map_err(|error| Fault::of(&error))?;
         if reply.meta.size != file.bytes {
-            let (was, is) = (file.bytes, reply.meta.size);
-            return Err(Fault::Changed(format!("it has {is} bytes where it had {was}")));
+            return Err(Fault::Changed(mark::lengths(file.bytes, reply.meta.size)));
         }
         if reply.range != range {
             return Err(Fault::passing("another range came than was asked for"));
         }
-        let tag = reply.meta.e_tag.clone();
+        let tag = mark::tag(&reply.meta, file);
         Ok(Slice { tag, bytes: reply.into_stream() })
     }
 

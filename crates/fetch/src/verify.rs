@@ -16,7 +16,7 @@ use crate::folder::{self, Folder, Kind};
 use crate::layered::{self, Compact};
 use crate::listing::RemoteFile;
 use crate::map::{Digest, Known, Map};
-use crate::packed::Pack;
+use crate::packed::{Pack, mend};
 use crate::wanted::Goal;
 use crate::{Event, FetchError, Wanted, Watch, prospect};
 
@@ -70,11 +70,12 @@ pub fn verify(
     let files = &record.listing.files;
     let state = folder::state(dir);
     let is_streamed = state.is_some_and(|(kind, _)| kind == Kind::Stream);
-    let frees = SpineNote::read(dir).is_ok_and(|note| note.is_freed);
+    let frees = mend::told(dir).is_ok_and(|note| note.is_freed);
     let goal = Goal { wanted: Wanted::Spine, frees };
     // Before it is finished, what its map lacks is what has not come yet.
     let goal = state.filter(|(_, is_finished)| *is_finished).map(|_| &goal);
     let mut found = Verified { files: files.len(), ..Verified::default() };
+    found.damage.extend(mend::is_needed(dir)?.then(lost_note));
     let mut tasks = Vec::new();
     for file in files {
         let length = fs::metadata(dir.join(&file.name)).map_or(0, |meta| meta.len());
@@ -144,6 +145,13 @@ fn read(
     found.damage.extend(read_all(dir, tasks, watch, stop)?);
     found.damage.sort_by(|a, b| (&a.file, a.offset).cmp(&(&b.file, b.offset)));
     Ok(found)
+}
+
+/// That nothing says that the spine is in a pack alone.
+fn lost_note() -> Damage {
+    let file = SpineNote::path(Path::new("")).display().to_string();
+    let of = "the note that what every token uses is in a pack alone".to_owned();
+    Damage { file, offset: 0, bytes: 0, of, converted: None }
 }
 
 fn whole(file: &RemoteFile, of: String) -> Damage {

@@ -36,6 +36,13 @@ pub enum Event<'e> {
         /// How many.
         bytes: u64,
     },
+    /// A file was replaced at its source since some of it came: what came goes.
+    Anew {
+        /// Its name.
+        name: &'e str,
+        /// What is another than it was.
+        why: &'e str,
+    },
     /// A file is being fetched.
     Began {
         /// Its name.

@@ -162,7 +162,6 @@ fn fetch_again(
     let source = fetch::installed_from(dir).map(logins::with_login).ok_or_else(|| {
         Failure::new(format!("{}: it is not known where it came from", dir.display()))
     })?;
-    fetch::give_up(dir, damage).map_err(told)?;
     let order = Order {
         endpoint: asked.endpoint.as_deref(),
         jobs: JOBS,
@@ -175,7 +174,7 @@ fn fetch_again(
             terminal::say(&format!("{name}: {why}; asked again in {seconds:.1} s"));
         }
     };
-    fetch::install(&order, Arc::new(watch), stop).map(|done| done.received).map_err(told)
+    fetch::repair(&order, damage, Arc::new(watch), stop).map(|done| done.received).map_err(told)
 }
 
 fn told(error: FetchError) -> Failure {

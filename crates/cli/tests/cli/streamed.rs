@@ -450,3 +450,26 @@ fn doctor_finds_damaged_notes_and_what_it_says_helps() {
     }
     assert_eq!(run(&place, &dir, &[]).ok(), wanted());
 }
+
+/// What is said of it is what helps.
+#[test]
+fn a_shard_that_was_replaced_at_its_mirror_is_named_with_the_command_that_works() {
+    let place = Place::new(Missteps::none());
+    let (dir, mirror) = (place.at("here"), place.hub.mirror());
+    place.run(&["setup", "--stream", "--source", &mirror, "--model", text(&dir)]).ok();
+    for name in ["model-00002-of-000012.safetensors", "model-00003-of-000012.safetensors"] {
+        let path = Path::new(&fixture("k3-micro")).join(name);
+        let mut bytes = std::fs::read(path).expect("read");
+        *bytes.last_mut().expect("not empty") ^= 1;
+        place.hub.replace(name, bytes);
+    }
+    let refused = run(&place, &dir, &[]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let line = refused.err.lines().last().unwrap_or_default();
+    assert!(line.contains("entity tag") && line.contains("-of-000012.safetensors"), "{line}");
+    let command = line.split('\'').find(|words| words.starts_with("deltafin setup"));
+    let words: Vec<&str> = command.unwrap_or_else(|| panic!("{line}")).split(' ').collect();
+    place.run(&words[1..]).ok();
+    run(&place, &dir, &[]).ok();
+    assert!(place.run(&["verify", "--deep", text(&dir)]).ok().contains("nothing is damaged"));
+}

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use deltafin_checkpoint::Recipe;
 use deltafin_checkpoint::pack::MANIFEST;
+use deltafin_store::pack_dir;
 
 use crate::folder::NOTES;
 
@@ -32,6 +33,18 @@ pub(super) fn restore(dir: &Path, recipe: Recipe, pack: &Path) -> io::Result<()>
         true => Ok(()),
         false => replace(&copy, &unfinished),
     }
+}
+
+/// Removes the list of a pack and its copy: nothing in the pack's folder counts from here on.
+pub(crate) fn forget(dir: &Path, recipe: Recipe) -> io::Result<()> {
+    let pack = pack_dir(dir, recipe);
+    for path in [path(dir, recipe), pack.join(format!("{MANIFEST}.part")), pack.join(MANIFEST)] {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Copies a file to where another may be, which is whole or not there at every moment.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use deltafin_checkpoint::Recipe;
 use deltafin_checkpoint::pack::{MANIFEST, Manifest, PackError, PackFile};
 use deltafin_setup::ConvertError;
-use deltafin_store::{SpineNote, SpinePack, pack_dir};
+use deltafin_store::{SpinePack, pack_dir};
 
+use super::mend;
 use crate::FetchError;
 use crate::verify::Damage;
 
@@ -27,7 +28,7 @@ impl Pack {
     /// The packs of a folder: the one that setup made, also where its list is gone, and those that lie where commands
     /// look for them.
     pub(crate) fn all(dir: &Path) -> Vec<Pack> {
-        let noted = SpineNote::read(dir).ok().map(|note| note.recipe);
+        let noted = mend::told(dir).ok().map(|note| note.recipe);
         let own = noted.filter(|recipe| *recipe != Recipe::Bf16);
         let pack = |recipe| Pack::of(dir, recipe, own == Some(recipe));
         Recipe::ALL.into_iter().filter_map(pack).collect()

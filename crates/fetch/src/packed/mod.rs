@@ -22,6 +22,7 @@ use deltafin_store::SpineNote;
 
 pub use forecast::Forecast;
 pub(crate) use forecast::Forecaster;
+pub(crate) use list::forget;
 pub(crate) use look::Pack;
 pub(crate) use packer::Packer;
 

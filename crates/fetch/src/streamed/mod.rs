@@ -166,6 +166,8 @@ struct Placed {
 /// The way to the source.
 struct Reach {
     dir: PathBuf,
+    /// The source as it was given when the folder was set up.
+    asked: String,
     /// All shards of the checkpoint.
     shards: Vec<Shard>,
     cache: Cache,
@@ -219,6 +221,7 @@ impl Reach {
         let noted: Source = record.asked.parse()?;
         let source = source.filter(|source| source.to_string() == record.asked);
         let manner = Manner { endpoint, patience: &patience, watch: &*watch };
+        let asked = record.asked.clone();
         let (remote, _) =
             runtime.block_on(reach(source.unwrap_or(&noted), Some(record.listing), manner))?;
         let traffic = Traffic {
@@ -234,7 +237,18 @@ impl Reach {
         };
         let (dir, runtime, lanes) = (dir.to_owned(), Some(runtime), jobs.max(1));
         let _lock = lock;
-        Ok(Reach { dir, shards, cache, traffic, runtime, lanes, interrupted, silence, _lock })
+        Ok(Reach {
+            dir,
+            asked,
+            shards,
+            cache,
+            traffic,
+            runtime,
+            lanes,
+            interrupted,
+            silence,
+            _lock,
+        })
     }
 
     /// The store of these shards.
@@ -325,7 +339,7 @@ impl Reach {
                 Ok(digest) => break digest,
                 Err(Broken::Changed(_)) if tries < TRIES && shelf.forgets_tag() => tries += 1,
                 Err(Broken::Changed(why)) => {
-                    return Err(shelf.failed(number, format!("it changed at its source: {why}")));
+                    return Err(shelf.failed(number, self.replaced(shelf, &why)));
                 }
                 Err(Broken::Lasting(why)) => {
                     let later = "what came is kept, ask again when its source can be reached";
@@ -335,6 +349,21 @@ impl Reach {
             }
         };
         self.cache.keep(shelf, number, digest, gathered).map_err(disk)
+    }
+
+    /// That a source has another file than the one that the folder was set up with, and what helps.
+    fn replaced(&self, shelf: &Shelf, why: &str) -> String {
+        let (dir, asked) = (self.dir.display(), &self.asked);
+        let remedy = match shelf.is_told_by_tag() {
+            true => format!(
+                "'deltafin setup --stream --model {dir}' fetches what is there now in place of it, and --full all of it"
+            ),
+            // A folder goes on with the commit that it was begun with.
+            false => format!(
+                "ask again later, or 'deltafin setup --stream --source {asked} --model FOLDER' fetches what is there now into another folder"
+            ),
+        };
+        format!("it was replaced at its source: {why}; {remedy}")
     }
 
     /// Fetches a piece; nothing if it was stopped.

@@ -17,6 +17,7 @@ use crate::cut::{Owner, PAGE_BYTES, Piece};
 use crate::layered::{self, Compact};
 use crate::listing::RemoteFile;
 use crate::map::{Digest, Slot};
+use crate::mark;
 use crate::piece::Sink;
 use crate::{Proof, folder, prospect, stray};
 
@@ -337,11 +338,16 @@ impl Shelf {
         Ok(numbers)
     }
 
+    /// Whether the source gives no digest of the file.
+    pub(super) fn is_told_by_tag(&self) -> bool {
+        self.file.proof == Proof::None
+    }
+
     /// Takes the next entity tag as it comes. Not where the source says nothing of the file's bytes: then
     /// the tag alone tells one state of it from another. Where it does, servers may rename what stays the
     /// same, and the digest of the whole shard has the last word.
     pub(super) fn forgets_tag(&self) -> bool {
-        let forgets = self.file.proof != Proof::None;
+        let forgets = !self.is_told_by_tag();
         if forgets {
             *self.tag.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
@@ -369,17 +375,17 @@ impl Sink for Shelf {
         self.out.write_all_at(bytes, at)
     }
 
-    fn accepts(&self, tag: Option<&str>) -> io::Result<bool> {
+    fn other_tag(&self, tag: Option<&str>) -> io::Result<Option<String>> {
         let mut known = self.tag.lock().unwrap_or_else(PoisonError::into_inner);
         match (tag, known.as_deref()) {
-            (None, _) => Ok(true),
-            (Some(tag), Some(known)) => Ok(tag == known),
+            (None, _) => Ok(None),
+            (Some(tag), Some(known)) => Ok(mark::differ(known, tag).then(|| known.to_owned())),
             (Some(tag), None) => {
                 *known = Some(tag.to_owned());
                 if self.file.proof == Proof::None {
                     self.notes().note_tag(tag)?;
                 }
-                Ok(true)
+                Ok(None)
             }
         }
     }

@@ -124,8 +124,8 @@ impl Sink for Gathering<'_> {
         Ok(())
     }
 
-    fn accepts(&self, tag: Option<&str>) -> io::Result<bool> {
-        self.shelf.accepts(tag)
+    fn other_tag(&self, tag: Option<&str>) -> io::Result<Option<String>> {
+        self.shelf.other_tag(tag)
     }
 }
 

@@ -10,6 +10,7 @@ mod limited;
 mod origin;
 mod packed;
 mod random;
+mod replaced;
 mod resume;
 mod sources;
 mod stream;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use deltafin_fetch::{
@@ -11,7 +12,7 @@ use deltafin_fetch::{
 use deltafin_testkit::fixture;
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, checkpoint_files};
 
-use crate::support::{install_until, order, quiet, source, whole_hub};
+use crate::support::{install_half, order, quiet, source, whole_hub};
 
 fn files() -> Vec<(String, Vec<u8>)> {
     checkpoint_files(&fixture("k3-micro"))
@@ -37,6 +38,12 @@ fn mirror(hub: &Hub) -> Source {
 fn bring(source: &Source, dir: &Path, wanted: Wanted) -> Result<Installed, FetchError> {
     let order = Order { wanted, ..order(source, dir, "") };
     install(&Order { endpoint: None, ..order }, quiet(), &AtomicBool::new(false))
+}
+
+/// Half of a source, one piece after the other.
+fn begin(hub: &Arc<Hub>, source: &Source, dir: &Path) {
+    let order = Order { endpoint: None, jobs: 1, ..order(source, dir, "") };
+    install_half(hub, &order);
 }
 
 /// Every file below a folder, notes included.
@@ -75,7 +82,7 @@ fn assert_refused(dir: &Path, first: &Source, second: &Source) {
 
 #[test]
 fn a_mirror_without_digests_adds_nothing_to_what_another_gave() {
-    let (one, two) = (whole_hub(Missteps::none()), other(is_shard));
+    let (one, two) = (Arc::new(whole_hub(Missteps::none())), other(is_shard));
     let (first, second) = (mirror(&one), mirror(&two));
     for wanted in [Wanted::Spine, Wanted::All, Wanted::Layers(1..=1)] {
         let dir = tempfile::tempdir().unwrap();
@@ -85,8 +92,7 @@ fn a_mirror_without_digests_adds_nothing_to_what_another_gave() {
         bring(&first, dir.path(), Wanted::All).unwrap();
     }
     let dir = tempfile::tempdir().unwrap();
-    let begun = Order { endpoint: None, jobs: 1, ..order(&first, dir.path(), "") };
-    install_until(&begun, one.bytes() / 2).unwrap_err();
+    begin(&one, &first, dir.path());
     assert_refused(dir.path(), &first, &second);
 }
 
@@ -142,18 +148,17 @@ fn replace(dir: &Path, from: &Hub, to: &Hub) {
 
 #[test]
 fn files_that_were_replaced_at_a_mirror_are_not_added_to_those_from_before() {
-    let (one, two) =
-        (whole_hub(Missteps::none()), other(|name| is_shard(name) || name == "config.json"));
+    let one = Arc::new(whole_hub(Missteps::none()));
+    let two = other(|name| is_shard(name) || name == "config.json");
     let (streamed, begun) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     bring(&mirror(&one), streamed.path(), Wanted::Spine).unwrap();
     let first = mirror(&one);
-    let order = Order { endpoint: None, jobs: 1, ..order(&first, begun.path(), "") };
-    install_until(&order, one.bytes() / 2).unwrap_err();
+    begin(&one, &first, begun.path());
     for dir in [streamed.path(), begun.path()] {
         replace(dir, &one, &two);
         let before = everything(dir);
         let refused = bring(&mirror(&two), dir, Wanted::All).unwrap_err();
-        assert!(matches!(refused, FetchError::Replaced { .. }), "{refused}");
+        assert!(matches!(refused, FetchError::Replaced(_)), "{refused}");
         assert!(refused.to_string().contains(&two.mirror()), "{refused}");
         assert!(everything(dir) == before, "a refused source changed the folder");
     }

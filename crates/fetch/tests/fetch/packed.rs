@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use deltafin_checkpoint::Recipe;
 use deltafin_fetch::{
-    Event, FetchError, Installed, Order, Spine, Wanted, give_up, install, is_finished, verify,
+    Damage, Event, FetchError, Installed, Order, Spine, Wanted, give_up, install, is_finished,
+    repair, verify,
 };
 use deltafin_store::{SpineChoice, SpineError, SpineNote, open_dir};
 use deltafin_testkit::fixture;
 use deltafin_testkit::hub::{Draw, Hub, Misstep, Missteps, checkpoint_files};
 
-use crate::support::{install_until, order, source, whole_hub};
+use crate::support::{install_until, order, quiet, source, whole_hub};
 
 const FREED: Spine = Spine::Int8 { keeps_released: false };
 const KEPT: Spine = Spine::Int8 { keeps_released: true };
@@ -73,9 +74,16 @@ fn holes(dir: &Path) -> u64 {
     holes
 }
 
-fn damage(dir: &Path) -> Vec<deltafin_fetch::Damage> {
+fn damage(dir: &Path) -> Vec<Damage> {
     let found = verify(dir, true, &|_: Event<'_>| {}, &AtomicBool::new(false));
     found.unwrap().damage
+}
+
+/// Repairs what was found, as `verify --repair` does.
+fn mend(hub: &Hub, dir: &Path, found: &[Damage]) -> Result<Installed, FetchError> {
+    let (source, endpoint) = (source(), hub.endpoint());
+    let order = Order { wanted: Wanted::Fitting, ..order(&source, dir, &endpoint) };
+    repair(&order, found, quiet(), &AtomicBool::new(false))
 }
 
 /// Bytes that files take on the drive.
@@ -141,6 +149,21 @@ fn holes_that_no_note_tells_of_are_refused_and_filled_again() {
     fs::remove_file(dir.path().join(".deltafin/spine")).unwrap();
     let refused = open_dir(dir.path()).unwrap_err().to_string();
     assert!(refused.contains("norm.weight is all zeros"), "{refused}");
+    let found = damage(dir.path());
+    assert!(found.len() == 1 && found[0].of.contains("in a pack alone"), "{found:?}");
+    // The pack is there, so that what it was told by is all that is lost.
+    assert_eq!(mend(&hub, dir.path(), &found).unwrap().received, 0);
+    assert_packed(dir.path());
+    assert!(damage(dir.path()).is_empty() && holes(dir.path()) > 0);
+    // Nor is the pack.
+    fs::remove_file(dir.path().join(".deltafin/spine")).unwrap();
+    fs::remove_file(dir.path().join(".deltafin/spine-int8.json")).unwrap();
+    fs::remove_dir_all(dir.path().join("spine-int8")).unwrap();
+    let found = damage(dir.path());
+    let back = mend(&hub, dir.path(), &found).unwrap().received;
+    assert!(back > 0 && back < hub.bytes());
+    assert_packed(dir.path());
+    fs::remove_file(dir.path().join(".deltafin/spine")).unwrap();
     let back = run(&hub, dir.path(), Wanted::Fitting, Spine::Released).unwrap().received;
     assert!(back > 0 && back < hub.bytes());
     assert_eq!(holes(dir.path()), 0);

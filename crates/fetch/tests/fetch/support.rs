@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use deltafin_fetch::{Event, FetchError, Installed, Order, Patience, Source, Wanted, install};
 use deltafin_testkit::fixture;
-use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, checkpoint_files};
+use deltafin_testkit::hub::{Hub, Misstep, Missteps, REPOSITORY, checkpoint_files};
 
 /// Impatient, so that tests take no time; but with more tries than a plan has missteps.
 pub(crate) const IMPATIENT: Patience = Patience {
@@ -84,6 +84,25 @@ pub(crate) fn install_until(order: &Order<'_>, bytes: u64) -> Result<Installed, 
         }
     };
     install(order, Arc::new(watch), &stop)
+}
+
+/// Installs until half of a hub's bytes have come. It gives no more from there on, so that nothing ends before it is
+/// stopped, however busy the machine is.
+#[track_caller]
+pub(crate) fn install_half(hub: &Arc<Hub>, order: &Order<'_>) {
+    let (came, stop) = (AtomicU64::new(0), Arc::new(AtomicBool::new(false)));
+    let (raised, giver, half) = (stop.clone(), hub.clone(), hub.bytes() / 2);
+    let watch = move |event: Event<'_>| {
+        if let Event::Received { bytes } = event
+            && came.fetch_add(bytes, Ordering::SeqCst) + bytes >= half
+        {
+            giver.misstep(Missteps::of(&[Misstep::Silence], u64::MAX));
+            raised.store(true, Ordering::SeqCst);
+        }
+    };
+    let ended = install(order, Arc::new(watch), &stop).unwrap_err();
+    assert!(matches!(ended, FetchError::Interrupted), "{ended}");
+    hub.misstep(Missteps::none());
 }
 
 /// All of the small checkpoint.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -40,11 +41,17 @@ impl State {
             let name = path.strip_prefix(&format!("{repository}/resolve/{REVISION}/"))?;
             Some(format!("{folder}{name}"))
         });
-        match named.as_ref().and_then(|name| Some((name, self.files.get(name)?))) {
-            Some((name, file)) if file.is_large() => self.link(name, file, request, to),
-            Some((name, _)) => self.file(name, request, to, Some(REVISION)),
+        let commit = locked(&self.commit).clone();
+        match named.as_ref().and_then(|name| Some((name, self.of(name)?))) {
+            Some((name, file)) if file.is_large() => self.link(name, &file, request, to),
+            Some((name, _)) => self.file(name, request, to, Some(&commit)),
             None => self.plain(request, to, Answer::new(404, b"Entry not found")),
         }
+    }
+
+    /// A file as it is at this moment.
+    fn of(&self, name: &str) -> Option<Arc<File>> {
+        locked(&self.files).get(name).cloned()
     }
 
     fn plain(&self, request: &Request, to: &mut TcpStream, answer: Answer<'_>) -> io::Result<Next> {
@@ -96,7 +103,7 @@ impl State {
         let names = all.iter().skip(from).take(PAGE);
         let announced = locked(&self.announced).clone();
         let entry = |name: &&str| {
-            let file = &self.files[&format!("{folder}{name}")];
+            let file = locked(&self.files)[&format!("{folder}{name}")].clone();
             let size = announced.get(*name).copied().unwrap_or(file.bytes.len() as u64);
             file.entry(name, size)
         };
@@ -129,7 +136,7 @@ impl State {
         let target = format!("http://{}/{name}?Expires=1&Signature={signature}", self.cdn);
         let answer = Answer::new(302, b"")
             .with("Location", target)
-            .with("X-Repo-Commit", REVISION)
+            .with("X-Repo-Commit", locked(&self.commit).as_str())
             .with("X-Linked-Size", file.bytes.len())
             .with("X-Linked-Etag", format!("\"{}\"", file.sha256));
         self.plain(request, to, answer)
@@ -161,7 +168,7 @@ impl State {
         to: &mut TcpStream,
         commit: Option<&str>,
     ) -> io::Result<Next> {
-        let Some(file) = self.files.get(name) else {
+        let Some(file) = self.of(name) else {
             return self.plain(request, to, Answer::new(404, b"Entry not found"));
         };
         let length = file.bytes.len() as u64;
@@ -174,7 +181,8 @@ impl State {
             "GET" => locked(&self.missteps).next(name),
             _ => None,
         };
-        let part = Part { name, file, first, last, ranged: request.range().is_some(), commit };
+        let (ranged, told) = (request.range().is_some(), *locked(&self.told));
+        let part = Part { name, file: &file, first, last, ranged, commit, told };
         let number = self.sending.fetch_add(1, Ordering::SeqCst);
         let late_ms = self.late_ms.load(Ordering::SeqCst);
         if late_ms > 0 {

@@ -10,15 +10,22 @@ pub(super) struct File {
     pub(super) bytes: Vec<u8>,
     pub(super) sha256: String,
     git: String,
+    /// How often it was replaced.
+    pub(super) version: u64,
 }
 
 impl File {
-    pub(super) fn new(bytes: Vec<u8>) -> File {
+    pub(super) fn new(bytes: Vec<u8>, version: u64) -> File {
         let sha256 = hex(&Sha256::digest(&bytes));
         let mut git = sha1::Sha1::new();
         git.update(format!("blob {}\0", bytes.len()));
         git.update(&bytes);
-        File { sha256, git: hex(&git.finalize()), bytes }
+        File { sha256, git: hex(&git.finalize()), bytes, version }
+    }
+
+    /// When it was last changed, as HTTP says it.
+    pub(super) fn date(&self) -> String {
+        format!("Thu, 01 Jan 2026 00:{:02}:00 GMT", self.version % 60)
     }
 
     pub(super) fn is_large(&self) -> bool {

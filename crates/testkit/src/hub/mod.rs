@@ -55,12 +55,16 @@ impl Served {
 }
 
 struct State {
-    files: HashMap<String, File>,
+    files: Mutex<HashMap<String, Arc<File>>>,
     names: Vec<String>,
     cdn: SocketAddr,
     missteps: Mutex<Missteps>,
     served: Mutex<Served>,
     token: Mutex<Option<String>>,
+    /// What answers say of the state that a file is in.
+    told: Mutex<Told>,
+    /// The commit that the hub's answers say they are of.
+    commit: Mutex<String>,
     /// Lengths that are told instead of the true ones.
     announced: Mutex<HashMap<String, u64>>,
     /// How many requests a link is good for.
@@ -71,6 +75,17 @@ struct State {
     /// Answers with bytes of a file that are on their way.
     sending: AtomicU64,
     closed: AtomicBool,
+}
+
+/// What tells one state of a file from another in answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// An entity tag.
+    Tags,
+    /// When the file was last changed.
+    Dates,
+    /// Neither.
+    Nothing,
 }
 
 /// The two servers; they end with it.
@@ -88,13 +103,16 @@ impl Hub {
     pub fn serve(files: Vec<(String, Vec<u8>)>, missteps: Missteps) -> Hub {
         let (hub, cdn) = (listener(), listener());
         let names = files.iter().map(|(name, _)| name.clone()).collect();
+        let file = |(name, bytes)| (name, Arc::new(File::new(bytes, 0)));
         let state = Arc::new(State {
-            files: files.into_iter().map(|(name, bytes)| (name, File::new(bytes))).collect(),
+            files: Mutex::new(files.into_iter().map(file).collect()),
             names,
             cdn: cdn.local_addr().unwrap(),
             missteps: Mutex::new(missteps),
             served: Mutex::default(),
             token: Mutex::default(),
+            told: Mutex::new(Told::Tags),
+            commit: Mutex::new(REVISION.to_owned()),
             announced: Mutex::default(),
             link_uses: AtomicU64::new(u64::MAX),
             links: Mutex::default(),
@@ -177,10 +195,28 @@ impl Hub {
         locked(&self.state.announced).insert(name.to_owned(), bytes);
     }
 
+    /// From here on a file has other bytes.
+    pub fn replace(&self, name: &str, bytes: Vec<u8>) {
+        let mut files = locked(&self.state.files);
+        let version = files.get(name).map_or(0, |file| file.version + 1);
+        files.insert(name.to_owned(), Arc::new(File::new(bytes, version)));
+    }
+
+    /// From here on answers say this of the state that a file is in.
+    pub fn tell(&self, told: Told) {
+        *locked(&self.state.told) = told;
+    }
+
+    /// From here on the hub's answers say that they are of this commit, whichever was asked for.
+    pub fn answer_of(&self, commit: &str) {
+        *locked(&self.state.commit) = commit.to_owned();
+    }
+
     /// Bytes of all files, without those of a drafter.
     pub fn bytes(&self) -> u64 {
+        let files = locked(&self.state.files);
         let names = self.state.names.iter().filter(|name| !name.starts_with(DRAFTER_FOLDER));
-        names.map(|name| self.state.files[name].bytes.len() as u64).sum()
+        names.map(|name| files[name].bytes.len() as u64).sum()
     }
 }
 

@@ -3,10 +3,10 @@
 use std::io::{self, Write as _};
 use std::net::TcpStream;
 
-use super::Next;
 use super::file::File;
 use super::plan::Misstep;
 use super::wire::{Answer, Request, hold};
+use super::{Next, Told};
 
 /// What is asked for of a file.
 pub(super) struct Part<'a> {
@@ -16,6 +16,7 @@ pub(super) struct Part<'a> {
     pub(super) last: u64,
     pub(super) ranged: bool,
     pub(super) commit: Option<&'a str>,
+    pub(super) told: Told,
 }
 
 impl Part<'_> {
@@ -37,7 +38,12 @@ impl Part<'_> {
         if let Some(commit) = self.commit {
             answer = answer.with("X-Repo-Commit", commit);
         }
-        answer.with("ETag", format!("\"{}\"", self.file.sha256)).with("Accept-Ranges", "bytes")
+        let answer = answer.with("Accept-Ranges", "bytes");
+        match self.told {
+            Told::Tags => answer.with("ETag", format!("\"{}\"", self.file.sha256)),
+            Told::Dates => answer.with("Last-Modified", self.file.date()),
+            Told::Nothing => answer,
+        }
     }
 
     /// Sends what a misstep makes of it; gives the bytes of body that went out.

@@ -122,6 +122,11 @@ impl Watch for Progress {
             Event::Packing { name } => {
                 self.bar.set_message(format!("packing the spine of {}", one_line(name)));
             }
+            Event::Anew { name, why } => {
+                let words =
+                    format!("{}: replaced at its source: {why}; it comes anew", one_line(name));
+                self.say("anew", &words, json!({"name": name, "why": why}));
+            }
             Event::Began { .. } => {}
             Event::Proving { name } => self.bar.set_message(format!("proving {}", one_line(name))),
             Event::Done { name } => self.done(name),
