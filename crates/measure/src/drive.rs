@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use deltafin_checkpoint::{ShardId, Span};
-use deltafin_store::arena::{Arena, Slab};
+use deltafin_store::arena::{Arena, PAGE_BYTES, Slab};
 use deltafin_store::drive::{
     Class, IoMode, Landed, Landing, Reader, ReaderError, Ticket, open_reader, room_for,
 };
@@ -19,7 +19,7 @@ use deltafin_store::{LocalShards, OpenError, Store, StoreError};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::{Doubt, doubt, spread};
+use crate::{Doubt, Room, TooLittle, doubt, spread};
 
 /// How fast the drive is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,6 +54,8 @@ pub enum DriveError {
     )]
     Room { wanted: usize },
     #[error(transparent)]
+    TooLittle(#[from] TooLittle),
+    #[error(transparent)]
     Reader(#[from] ReaderError),
     #[error(transparent)]
     Read(#[from] StoreError),
@@ -68,37 +70,40 @@ pub enum DriveError {
 pub struct Effort {
     /// For how long to read.
     pub time: Duration,
-    /// Bytes to read into at most; two records whatever is asked.
-    pub memory: u64,
+    /// Memory to read into: two records at least.
+    pub room: Room,
 }
 
 impl Effort {
     /// For so long, with as much memory as reads of Kimi K3's experts have use for.
     pub fn of(time: Duration) -> Effort {
-        Effort { time, memory: ROOM as u64 }
+        Effort { time, room: Room::ALL }
     }
 }
 
 /// The most reads that wait at a time: two layers' worth of K3's experts.
 const DEPTH: usize = 32;
+/// One is used while the other is read.
+const LEAST_DEPTH: usize = 2;
 /// The most memory they may take together.
 const ROOM: usize = 600 << 20;
 
 /// Reads as many of these records as `effort` allows, each at most once. A record is a list of spans.
 ///
 /// # Errors
-/// When there are none, or a read fails.
+/// When there are none, there is no memory for them, or a read fails.
 pub fn drive_speed(
     store: Arc<dyn Store>,
     records: &[Vec<Span>],
     effort: Effort,
 ) -> Result<DriveSpeed, DriveError> {
     let slab = records.iter().map(|record| room_for(record)).max().unwrap_or(0);
-    let room = usize::try_from(effort.memory).unwrap_or(usize::MAX).min(ROOM);
-    let depth = (room / slab.max(1)).clamp(2, DEPTH).min(records.len());
-    if depth == 0 {
+    if records.is_empty() {
         return Err(DriveError::Nothing);
     }
+    let room = effort.room.of_at_least(slab as u64 * LEAST_DEPTH.min(records.len()) as u64)?;
+    let room = usize::try_from(room).unwrap_or(usize::MAX).min(ROOM);
+    let depth = (room / slab.max(1)).clamp(LEAST_DEPTH, DEPTH).min(records.len());
     let wanted = depth * slab;
     let arena = Arena::new(wanted).map_err(|_| DriveError::Room { wanted })?;
     let (sender, landed) = channel();
@@ -131,8 +136,13 @@ pub fn drive_speed(
 /// What ends the process meanwhile has to remove it itself.
 ///
 /// # Errors
-/// When it cannot be written or read.
+/// When it cannot be written or read, or there is no memory for that; then nothing is written.
 pub fn drive_speed_at(path: &Path, len: u64, effort: Effort) -> Result<DriveSpeed, DriveError> {
+    // Begin and end anywhere, as experts do.
+    let record =
+        |n| Some(vec![Span::new(ShardId::new(0), n * (len + PAGE_BYTES as u64) + 100, len)?]);
+    let slab = record(0).map_or(0, |record| room_for(&record));
+    effort.room.of_at_least(LEAST_DEPTH as u64 * slab as u64)?;
     let dir = path.parent().unwrap_or(Path::new(""));
     let refused =
         |e: std::io::Error| DriveError::Write { dir: dir.to_owned(), reason: e.to_string() };
@@ -141,10 +151,8 @@ pub fn drive_speed_at(path: &Path, len: u64, effort: Effort) -> Result<DriveSpee
     let bytes = fill(&mut file, effort.time).map_err(refused)?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let store = Arc::new(LocalShards::open(dir, &[name.unwrap_or_default()])?);
-    // Spans begin and end anywhere, as experts do.
-    let spans = (0..bytes / (len + 4096)).map(|n| n * (len + 4096) + 100);
-    let spans = spans.filter_map(|offset| Some(vec![Span::new(ShardId::new(0), offset, len)?]));
-    drive_speed(store, &spans.collect::<Vec<_>>(), effort)
+    let records: Vec<_> = (0..bytes / (len + PAGE_BYTES as u64)).filter_map(record).collect();
+    drive_speed(store, &records, effort)
 }
 
 /// Removes a file at the end.

@@ -23,6 +23,7 @@ mod machine;
 mod memory;
 mod moment;
 mod options;
+mod room;
 mod rounds;
 mod spread;
 
@@ -32,6 +33,7 @@ pub use drive::{DriveError, DriveSpeed, Effort, drive_speed, drive_speed_at};
 pub use memory::{Memory, MemoryError};
 pub use moment::{Moment, Moments};
 pub use options::{MOST_ROWS, MOST_SECONDS, MOST_THREADS, Options, OptionsError};
+pub use room::{Room, TooLittle};
 
 use deltafin_kernels::{Isa, IsaKind, Kernels, Parallel, Scratch};
 use deltafin_pool::Pool;
@@ -41,6 +43,9 @@ use rounds::{Rounds, Sample, in_turns};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Positions computed at once, where nobody says others; ascending.
+const USUAL_ROWS: [usize; 3] = [1, 8, 64];
 
 /// Threads that the engine would compute with.
 pub fn default_threads() -> usize {
@@ -85,6 +90,9 @@ pub enum KernelsError {
     /// That cannot be.
     #[error(transparent)]
     Options(#[from] OptionsError),
+    /// It may take less memory than it must.
+    #[error(transparent)]
+    TooLittle(#[from] TooLittle),
     /// There is nothing to measure with.
     #[error(transparent)]
     Memory(#[from] MemoryError),
@@ -93,20 +101,20 @@ pub enum KernelsError {
 /// Measures what `options` ask for and calls `progress` after each line.
 ///
 /// # Errors
-/// When the options ask for what cannot be measured, or there is no memory to do it with; nothing is measured
+/// When the options ask for what cannot be measured, or there is not the memory to do it with; nothing is measured
 /// then.
 pub fn kernels(
     options: &Options,
     progress: &mut dyn FnMut(&KernelLine),
 ) -> Result<KernelReport, KernelsError> {
     options.check()?;
-    let memory = Memory::within(options.memory)?;
+    let memory = Memory::within(options.memory()?)?;
     let started = |threads| with_room(|| Arc::new(Pool::new(threads)));
     let every_core = started(Pool::default_threads())?;
     let isas = chosen_isas(options);
     let one_and_all = if every_core.width() > 1 { vec![1, every_core.width()] } else { vec![1] };
     let threads = or_default(&options.threads, &one_and_all);
-    let rows = or_default(&options.rows, &[1, 8, 64]);
+    let rows = or_default(&options.rows, &USUAL_ROWS);
     let formats = Format::ALL.into_iter().filter(|f| f.is_in(&options.names));
     let cases: Vec<Case> =
         formats.flat_map(|format| rows.iter().map(move |&rows| Case { format, rows })).collect();

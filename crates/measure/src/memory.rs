@@ -6,8 +6,8 @@ use memmap2::MmapMut;
 
 /// Bytes of weights, unless memory is short.
 const WEIGHTS: usize = 320 << 20;
-/// The fewest, which hold two of the largest things that a kernel is measured with.
-const LEAST_WEIGHTS: usize = 64 << 20;
+/// The fewest, which hold two of the largest things that a kernel is measured with: whole experts.
+const LEAST_WEIGHTS: usize = 32 << 20;
 /// Weights that have one byte of scales: those of MXFP4.
 const PER_SCALE: usize = 16;
 
@@ -56,6 +56,8 @@ pub(crate) fn with_room<T>(start: impl FnOnce() -> T) -> Result<T, MemoryError> 
 impl Memory {
     /// Bytes that it takes.
     pub const BYTES: u64 = (WEIGHTS + WEIGHTS / PER_SCALE) as u64;
+    /// Bytes without which there is none.
+    pub const LEAST_BYTES: u64 = (LEAST_WEIGHTS + LEAST_WEIGHTS / PER_SCALE) as u64;
 
     /// Maps and fills it, about a tenth of a second.
     ///
@@ -65,8 +67,8 @@ impl Memory {
         Memory::within(Memory::BYTES)
     }
 
-    /// As [`Memory::new`], of `most` bytes at most, but of 68 MiB whatever is asked. The less there is, the
-    /// more of it do caches hold, which are faster.
+    /// As [`Memory::new`], of `most` bytes at most, but of [`Memory::LEAST_BYTES`] whatever is asked. The less there
+    /// is, the more of it do caches hold, which are faster.
     ///
     /// # Errors
     /// When the system refuses it.

@@ -6,6 +6,7 @@ use deltafin_kernels::{Isa, Kernels, Parallel, Scratch};
 use deltafin_pool::Pool;
 
 use crate::machine::Reader;
+use crate::options::PER_THREAD;
 use crate::rounds::median;
 use crate::{Case, Format, Memory};
 
@@ -44,9 +45,6 @@ pub struct Moments<'m> {
     spine: Format,
     taken: usize,
 }
-
-/// The touched part of a thread's stack, with what the allocator keeps for the thread.
-const PER_THREAD: u64 = 256 << 10;
 
 impl<'m> Moments<'m> {
     /// Bytes that it takes with everything it is given: [`Memory`], a pool of `every_core` threads and one of

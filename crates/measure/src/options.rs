@@ -3,7 +3,7 @@
 use deltafin_kernels::{Isa, IsaKind, UnsupportedIsa};
 use thiserror::Error;
 
-use crate::{Format, Memory};
+use crate::{Format, Memory, Room, TooLittle, USUAL_ROWS, default_threads};
 
 /// The most positions at once: more than any pass of the engine is measured with.
 pub const MOST_ROWS: usize = 4096;
@@ -11,6 +11,11 @@ pub const MOST_ROWS: usize = 4096;
 pub const MOST_THREADS: usize = 1024;
 /// The longest run, an hour.
 pub const MOST_SECONDS: usize = 3600;
+
+/// The touched part of a thread's stack, with what the allocator keeps for the thread.
+pub(crate) const PER_THREAD: u64 = 256 << 10;
+/// Activations of a position on both sides of the widest kernel, as they are and packed.
+const PER_ROW: u64 = 96 << 10;
 
 /// What to measure. Empty lists mean everything.
 #[derive(Clone, Debug)]
@@ -25,14 +30,14 @@ pub struct Options {
     pub rows: Vec<usize>,
     /// About how long everything may take.
     pub seconds: f64,
-    /// Bytes to measure with at most, see [`Memory::within`](crate::Memory::within).
-    pub memory: u64,
+    /// Memory to measure with.
+    pub room: Room,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (isas, threads, names, rows) = (vec![], vec![], vec![], vec![]);
-        Options { isas, threads, names, rows, seconds: 15.0, memory: Memory::BYTES }
+        Options { isas, threads, names, rows, seconds: 15.0, room: Room::ALL }
     }
 }
 
@@ -53,6 +58,20 @@ pub enum OptionsError {
 }
 
 impl Options {
+    /// Bytes of [`Memory`] to measure with, beside threads and activations.
+    ///
+    /// # Errors
+    /// When there is no room for the least.
+    pub fn memory(&self) -> Result<u64, TooLittle> {
+        let most = |counts: &[usize], usual| counts.iter().copied().max().unwrap_or(usual) as u64;
+        let threads = most(&self.threads, 0).max(default_threads() as u64);
+        let rows = most(&self.rows, USUAL_ROWS[USUAL_ROWS.len() - 1]);
+        let beside = threads.saturating_mul(2 * PER_THREAD);
+        let beside = beside.saturating_add(rows.saturating_mul(PER_ROW));
+        let bytes = self.room.of_at_least(beside.saturating_add(Memory::LEAST_BYTES))?;
+        Ok((bytes - beside).min(Memory::BYTES))
+    }
+
     /// Whether all of it can be measured on this machine.
     ///
     /// # Errors

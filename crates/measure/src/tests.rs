@@ -8,7 +8,7 @@ fn the_report_has_one_line_per_case_and_the_agreed_fields() {
         names: vec!["mxfp4".into(), "bf16".into()],
         rows: vec![1],
         seconds: 0.1,
-        memory: 0,
+        room: Room { wanted: 0, most: 64 << 20 },
     };
     let mut seen = 0;
     let report = kernels(&options, &mut |_| seen += 1).unwrap();
@@ -46,6 +46,27 @@ fn what_cannot_be_measured_is_refused_at_once() {
     assert_eq!(Options::default().check(), Ok(()));
 }
 
+/// The least is more than was wanted, and what is beyond the most is not measured.
+#[test]
+fn measuring_keeps_to_its_room_or_says_what_it_takes() {
+    let within = |wanted, most| Options {
+        threads: vec![1],
+        rows: vec![1],
+        room: Room { wanted, most },
+        ..Options::default()
+    };
+    let TooLittle { least, .. } = within(0, 0).memory().unwrap_err();
+    assert!(least > Memory::LEAST_BYTES, "{least}");
+    assert_eq!(within(0, least).memory(), Ok(Memory::LEAST_BYTES));
+    assert_eq!(within(0, least - 1).memory(), Err(TooLittle { least, most: least - 1 }));
+    assert_eq!(within(least + 5, u64::MAX).memory(), Ok(Memory::LEAST_BYTES + 5));
+    assert_eq!(Options::default().memory(), Ok(Memory::BYTES));
+    let long = Options { rows: vec![MOST_ROWS], ..within(0, least) };
+    assert!(long.memory().unwrap_err().least > least + (300 << 20));
+    let refused = kernels(&within(0, least - 1), &mut |_| panic!("measured")).unwrap_err();
+    assert!(matches!(refused, KernelsError::TooLittle(_)), "{refused}");
+}
+
 mod drives {
     use std::fs::{self, File};
     use std::os::unix::fs::FileExt;
@@ -55,9 +76,10 @@ mod drives {
     use deltafin_checkpoint::{ShardId, Span};
     use deltafin_store::{LocalShards, MemoryShards, Store};
 
-    use crate::{Doubt, DriveError, Effort, drive_speed, drive_speed_at};
+    use crate::{Doubt, DriveError, Effort, Room, TooLittle, drive_speed, drive_speed_at};
 
-    const SECOND: Effort = Effort { time: Duration::from_secs(1), memory: 3 << 20 };
+    const SECOND: Effort =
+        Effort { time: Duration::from_secs(1), room: Room { wanted: 3 << 20, most: 3 << 20 } };
     const LEN: u64 = 1 << 20;
 
     fn records(count: u64) -> Vec<Vec<Span>> {
@@ -93,6 +115,24 @@ mod drives {
         let store = Arc::new(MemoryShards::new(vec![("shard".to_owned(), bytes.into())]));
         let speed = drive_speed(store as Arc<dyn Store>, &records(3), SECOND).unwrap();
         assert_eq!(speed.doubts, [Doubt::MemoryFiles]);
+    }
+
+    #[test]
+    fn records_that_have_no_room_are_not_read() {
+        let store = || {
+            let bytes = vec![7; (4 * LEN) as usize];
+            Arc::new(MemoryShards::new(vec![("shard".to_owned(), bytes.into())]))
+        };
+        let within = |most| Effort { room: Room { wanted: 0, most }, ..SECOND };
+        let refused = drive_speed(store(), &records(3), within(LEN)).unwrap_err();
+        let DriveError::TooLittle(TooLittle { least, most: LEN }) = refused else {
+            panic!("{refused}")
+        };
+        assert!(least >= 2 * (LEN - 100), "{least}");
+        assert_eq!(drive_speed(store(), &records(3), within(least)).unwrap().reads, 3);
+        let dir = tempfile::tempdir().unwrap();
+        let refused = drive_speed_at(&dir.path().join("file"), LEN, within(LEN)).unwrap_err();
+        assert!(matches!(refused, DriveError::TooLittle(_)), "{refused}");
     }
 
     #[test]

@@ -25,7 +25,8 @@ enum BenchTyped {
     /// Memory bandwidth, multiply-add peak, and how near each kernel comes to them
     ///
     /// The shapes are those of Kimi K3 whatever the model, so none is loaded: of the engine's flags,
-    /// --isa, --threads and --json count here, and the others are named as idle. It takes 340 MiB of memory.
+    /// --isa, --threads and --json count here, and the others are named as idle. It takes 350 MiB of memory, and more
+    /// for more rows, or half of what there is where that is less.
     Kernels {
         /// Kernels to measure; all by default
         #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]

@@ -11,12 +11,14 @@ mod report;
 mod routes;
 mod token;
 
-use deltafin_measure::{KernelLine, KernelReport, Options};
+use deltafin_budget::{Limits, Size};
+use deltafin_measure::{KernelLine, KernelReport, Memory, Options};
 
 pub(crate) use self::arms::arms;
 pub(crate) use self::once::once;
 pub(crate) use self::routes::routes;
 pub(crate) use self::token::token;
+use super::measuring;
 use crate::args::BenchKernels;
 use crate::failure::Failure;
 use crate::terminal::{self, ProgressLine, Terminal};
@@ -26,6 +28,7 @@ pub(crate) fn kernels(asked: &BenchKernels) -> Result<(), Failure> {
     for flag in asked.engine.idle_without_model() {
         terminal::note(&format!("deltafin: {flag} has no effect here: no model is loaded"));
     }
+    let limits = Limits::read();
     let options = Options {
         // Measuring something else than what was asked for would mislead: what this machine lacks
         // is refused.
@@ -34,13 +37,21 @@ pub(crate) fn kernels(asked: &BenchKernels) -> Result<(), Failure> {
         names: asked.names.clone(),
         rows: asked.rows.clone(),
         seconds: asked.seconds,
-        ..Options::default()
+        room: measuring::room(&limits),
     };
+    options.check()?;
+    let memory = options.memory().map_err(|refused| measuring::too_little(&limits, refused))?;
     let mut progress = ProgressLine::new(Terminal::detect());
     let report = deltafin_measure::kernels(&options, &mut |line| {
         progress.update(|| format!("measured {}, {} rows, {}", line.name, line.rows, line.isa));
     })?;
     drop(progress);
+    if memory < Memory::BYTES {
+        terminal::note(&format!(
+            "deltafin: measured with {}, for memory is short: caches hold a part of that, and are faster",
+            Size(memory)
+        ));
+    }
     if asked.engine.json {
         return terminal::print_line(&serde_json::to_string(&report)?);
     }

@@ -8,6 +8,7 @@ mod eval;
 mod gc;
 mod generate;
 mod inspect;
+mod measuring;
 mod plan;
 mod report;
 mod run;

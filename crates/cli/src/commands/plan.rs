@@ -11,7 +11,7 @@ use deltafin_engine::{Division, EngineError, ModelSpec, Prefetch, Recipe};
 use deltafin_store::{Checkpoint, SpineChoice};
 use serde::Serialize;
 
-pub(super) use self::machine::{effort, speed_of};
+pub(super) use self::machine::speed_of;
 
 use self::machine::Machine;
 use crate::args::{Given, Plan, Subject};

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use deltafin_budget::Limits;
 use deltafin_engine::ModelSpec;
-use deltafin_measure::DriveSpeed;
+use deltafin_measure::{DriveError, DriveSpeed, Effort};
 use deltafin_store::Checkpoint;
 
 use super::drives::nearest;
 use super::finding::{Code, Finding, Level};
-use crate::commands::plan;
+use crate::commands::{measuring, plan};
 use crate::stats::bytes;
 
 /// Time for reads.
@@ -23,14 +24,20 @@ const LEAST_FREE_BYTES: u64 = 8 << 30;
 
 /// Measures the checkpoint's drive; without one, the drive of the folder that it would be in.
 pub(super) fn look(checkpoint: Option<&Checkpoint>, place: Option<&Path>) -> Vec<Finding> {
+    let limits = Limits::read();
+    let effort = Effort { time: TIME, room: measuring::room(&limits) };
     let measured = match (checkpoint, place.and_then(nearest)) {
-        (Some(checkpoint), _) => plan::speed_of(checkpoint, TIME),
-        (None, Some(folder)) if has_room(folder) => written(folder).map(Some),
+        (Some(checkpoint), _) => plan::speed_of(checkpoint, effort),
+        (None, Some(folder)) if has_room(folder) => written(folder, effort).map(Some),
         _ => return Vec::new(),
     };
     match measured {
         Ok(Some(speed)) => vec![pace(&speed), mode(&speed)],
         Ok(None) => Vec::new(),
+        Err(DriveError::TooLittle(refused)) => {
+            let (found, fix) = measuring::lacking(&limits, refused);
+            vec![Finding::trouble(Level::Fault, Code::TooLittleMemory, "speed", found, fix)]
+        }
         Err(error) => {
             let fix =
                 "see the system's log for this drive; 'deltafin verify --deep' reads everything";
@@ -46,9 +53,9 @@ fn has_room(folder: &Path) -> bool {
 }
 
 /// Writes a file, reads it, removes it.
-fn written(folder: &Path) -> Result<DriveSpeed, deltafin_measure::DriveError> {
+fn written(folder: &Path, effort: Effort) -> Result<DriveSpeed, DriveError> {
     let file = folder.join(format!(".deltafin-doctor-{}", std::process::id()));
-    deltafin_measure::drive_speed_at(&file, ModelSpec::k3().expert_bytes(), plan::effort(TIME))
+    deltafin_measure::drive_speed_at(&file, ModelSpec::k3().expert_bytes(), effort)
 }
 
 fn pace(speed: &DriveSpeed) -> Finding {

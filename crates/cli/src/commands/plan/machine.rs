@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::Target;
 use crate::args::{Drive, Plan};
+use crate::commands::measuring;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::terminal::{ProgressLine, Terminal};
@@ -45,24 +46,28 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Measures it.
+    /// Measures it. What is planned for may be another machine, but this one must not run short.
     pub(super) fn measure(
         target: &Target,
         asked: &Plan,
         threads: usize,
     ) -> Result<Machine, Failure> {
-        let mut progress = ProgressLine::new(Terminal::detect());
-        progress.update(|| "measuring the drive".to_owned());
-        let drive = drive(target, &asked.drive)?;
-        progress.update(|| "measuring memory and processor".to_owned());
+        let limits = Limits::read();
+        let room = measuring::room(&limits);
         let options = Options {
             isas: vec![asked.engine.isa().unwrap_or_else(|| deltafin_kernels::Isa::best().kind())],
             threads: vec![threads],
             names: ["mxfp4", "int8", "bf16"].map(str::to_owned).to_vec(),
             rows: vec![1, EXPERT_ROWS, SPINE_ROWS],
             seconds: KERNEL_SECONDS,
-            memory: spare_memory(),
+            room,
         };
+        // Before the drive is read, which takes longer.
+        options.memory().map_err(|refused| measuring::too_little(&limits, refused))?;
+        let mut progress = ProgressLine::new(Terminal::detect());
+        progress.update(|| "measuring the drive".to_owned());
+        let drive = drive(target, &asked.drive, &limits)?;
+        progress.update(|| "measuring memory and processor".to_owned());
         let report = deltafin_measure::kernels(&options, &mut |_| {})?;
         let gbps = |name, rows| rate(&report, name, rows);
         // A byte of bf16 is half a multiply-add, one of int8 a whole one; 17 bytes of MXFP4 are 32.
@@ -113,7 +118,9 @@ fn rate(report: &KernelReport, name: &str, rows: usize) -> f64 {
     line.map_or(report.read_gbps, |line| line.gbps)
 }
 
-fn drive(target: &Target, known: &Drive) -> Result<Option<DriveSpeed>, Failure> {
+fn drive(target: &Target, known: &Drive, limits: &Limits) -> Result<Option<DriveSpeed>, Failure> {
+    let effort = Effort { time: DRIVE_TIME, room: measuring::room(limits) };
+    let failed = |error| measuring::drive_failed(limits, error);
     let at = |dir: &Path, spec: &ModelSpec| -> Result<DriveSpeed, Failure> {
         let file = dir.join(format!(".deltafin-plan-{}", std::process::id()));
         let left = file.clone();
@@ -121,31 +128,22 @@ fn drive(target: &Target, known: &Drive) -> Result<Option<DriveSpeed>, Failure> 
             // There may be none yet.
             let _ = std::fs::remove_file(&left);
         })?;
-        Ok(deltafin_measure::drive_speed_at(&file, spec.expert_bytes(), effort(DRIVE_TIME))?)
+        deltafin_measure::drive_speed_at(&file, spec.expert_bytes(), effort).map_err(failed)
     };
     Ok(match (known, target) {
         (Drive::Assume(_), _) => None,
         (Drive::MeasureAt(dir), target) => Some(at(dir, target.spec())?),
         (Drive::Measure, Target::Released(spec, _)) => Some(at(&PathBuf::from("."), spec)?),
-        (Drive::Measure, Target::Opened { checkpoint, .. }) => speed_of(checkpoint, DRIVE_TIME)?,
+        (Drive::Measure, Target::Opened { checkpoint, .. }) => {
+            speed_of(checkpoint, effort).map_err(failed)?
+        }
     })
 }
 
-/// Bytes that measuring may take: what is planned for may be another machine, but this one must not run short.
-fn spare_memory() -> u64 {
-    Limits::read().usable().bytes / 2
-}
-
-/// For so long, within [`spare_memory`].
-pub(in crate::commands) fn effort(time: Duration) -> Effort {
-    let Effort { time, memory } = Effort::of(time);
-    Effort { time, memory: memory.min(spare_memory()) }
-}
-
-/// Reads experts at random, for so long. What is in memory is on no drive.
+/// Reads experts at random. What is in memory is on no drive.
 pub(in crate::commands) fn speed_of(
     checkpoint: &Checkpoint,
-    time: Duration,
+    effort: Effort,
 ) -> Result<Option<DriveSpeed>, DriveError> {
     let catalog = &checkpoint.catalog;
     let spec = catalog.spec();
@@ -167,5 +165,5 @@ pub(in crate::commands) fn speed_of(
     if records.is_empty() {
         return Ok(None);
     }
-    deltafin_measure::drive_speed(Arc::clone(&checkpoint.store), &records, effort(time)).map(Some)
+    deltafin_measure::drive_speed(Arc::clone(&checkpoint.store), &records, effort).map(Some)
 }
