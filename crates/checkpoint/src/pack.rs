@@ -27,7 +27,7 @@ use deltafin_spec::{Dtype, Shape};
 use crate::record::TensorPlace;
 use crate::{Identity, Recipe};
 
-pub use digest::{CHUNK_BYTES, ChunkHasher, Digest};
+pub use digest::{CHUNK_BYTES, ChunkHasher, Digest, PartsHasher};
 pub use error::PackError;
 pub use layout::{FILE_ALIGN, PackLayout, TENSOR_ALIGN};
 pub use part::PackPart;

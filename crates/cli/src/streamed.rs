@@ -26,7 +26,7 @@ pub(crate) fn open_dir(dir: &Path, network: &Network) -> Result<Checkpoint, Fail
                 "--cache-limit has no effect: no expert of this model comes over the network",
             );
         }
-        return Ok(deltafin_store::open_dir(dir)?);
+        return Ok(fetch::with_notes(deltafin_store::open_dir(dir)?));
     }
     let watch = Arc::new(Notices::new(patience(dir, network)?));
     open_to_pull(dir, network, Pull::DEMANDS, watch)

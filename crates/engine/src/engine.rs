@@ -63,6 +63,9 @@ impl Engine {
         };
         let mut engine = Engine::settled(spec, weights, stop_ids, settled);
         drop(room);
+        let kernels = engine.kernels.clone();
+        let share = move |tasks, task: &(dyn Fn(usize) + Sync)| kernels.pool().run(tasks, task);
+        engine.weights.stream().share_with(Box::new(share));
         if let Some(asked) = options.threads
             && engine.threads() < asked.get()
         {

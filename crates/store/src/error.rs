@@ -33,8 +33,8 @@ pub enum StoreError {
     )]
     Descriptors { file: String, limit: u64 },
     #[error(
-        "{file}: read twice, and between offsets {offset} and {} not what was written; \
-         `deltafin convert` makes the file again, or `deltafin verify --repair` where setup packed it",
+        "{file}: read twice, and between offsets {offset} and {} not what was written; `deltafin verify --deep --repair` \
+         mends what setup brought or packed, `deltafin convert` makes a pack again",
         offset + len
     )]
     Damaged { file: String, offset: u64, len: u64 },

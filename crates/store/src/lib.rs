@@ -26,6 +26,7 @@ pub mod hole;
 pub mod kernel_count;
 mod local;
 mod memory;
+mod noted;
 mod open;
 mod spine;
 mod store;
@@ -35,6 +36,7 @@ pub use deltafin_checkpoint::Problem;
 pub use error::{OpenError, StoreError};
 pub use local::{Files, LocalFile, LocalShards};
 pub use memory::{MemoryShards, ShardBytes};
+pub use noted::{Noted, damaged, prove};
 pub use open::{
     DeclaredIds, Inspection, declared_ids, from_memory, inspect_dir, inspect_streamed, open_dir,
     open_streamed, open_unfinished,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use deltafin_checkpoint::{Record, RowTable, Shard, ShardId, Span};
 
 use crate::drive::Traffic;
-use crate::{LocalFile, StoreError};
+use crate::{LocalFile, Noted, StoreError};
 
 /// A place that has the bytes of shards.
 pub trait Store: Send + Sync {
@@ -30,6 +30,12 @@ pub trait Store: Send + Sync {
     /// have holes at these bytes, so whoever reads past [`Store::read_exact`] asks it first, and once more
     /// afterwards.
     fn distant(&self) -> Option<Arc<dyn Distant>> {
+        None
+    }
+
+    /// The first piece of a shard that ends behind this offset and of which somebody noted what it should be. Pieces
+    /// follow each other, do not overlap, and may leave bytes out.
+    fn noted(&self, _shard: ShardId, _offset: u64) -> Option<Noted> {
         None
     }
 }

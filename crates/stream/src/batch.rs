@@ -15,7 +15,7 @@ use deltafin_store::drive::{Class, Filled, Landed, Ticket};
 
 use crate::Prefetch;
 use crate::counters::Use;
-use crate::slots::{Guess, Held, Io, Key, Slots, State};
+use crate::slots::{Guess, Held, Io, Key, Proof, Slots, State};
 
 /// What looking for an expert of the window gave.
 pub(crate) enum Next {
@@ -129,6 +129,39 @@ impl Slots {
             true => Next::Wait,
             false => Next::Stuck,
         }
+    }
+
+    /// Whether what is in the expert's slot is known to be its record.
+    pub(crate) fn is_proven(&self, key: Key) -> bool {
+        self.slot_of(key).is_some_and(|number| self.slots[number].proof == Proof::Yes)
+    }
+
+    /// It is.
+    pub(crate) fn set_proven(&mut self, key: Key) {
+        if let Some(number) = self.slot_of(key) {
+            self.slots[number].proof = Proof::Yes;
+        }
+    }
+
+    /// What was handed out is not the expert's record: it is read once more for the window, or, where that was done
+    /// already, given up, which is false.
+    pub(crate) fn read_again(&mut self, key: Key, filled: Filled, io: &Io<'_>) -> bool {
+        let Some(number) = self.slot_of(key) else { return false };
+        if self.slots[number].proof == Proof::Again {
+            self.free(number, filled.into_slab());
+            return false;
+        }
+        let slot = &mut self.slots[number];
+        (slot.state, slot.proof) = (State::Reading, Proof::Again);
+        self.window.push(key);
+        let record = io.catalog.expert(self.layer_of(key), self.expert_of(key)).record;
+        io.reader.read(
+            Ticket(u64::from(key.0)),
+            Class::Demand,
+            record.pieces(),
+            filled.into_slab(),
+        );
+        true
     }
 
     /// After use.

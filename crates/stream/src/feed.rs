@@ -21,6 +21,8 @@ struct Place {
     /// Where it is read to, if that is nobody else's; nothing while it is there.
     home: Option<Slab>,
     state: State,
+    /// What was read was held against what it should be.
+    is_proven: bool,
 }
 
 enum State {
@@ -58,7 +60,7 @@ impl Place {
     fn new(part: Part, stay: &Arc<Arena>) -> Place {
         let home = part.stays.then(|| stay.take(part.room));
         let home = home.map(|slab| slab.expect("the arena has room for all that stays"));
-        Place { part, home, state: State::Absent }
+        Place { part, home, state: State::Absent, is_proven: false }
     }
 
     /// The part is not there any more, and its slab is of use again.
@@ -158,6 +160,16 @@ impl Feed {
         }
     }
 
+    /// Whether a part that is there was held against what it should be.
+    pub(crate) fn is_proven(&self, part: usize) -> bool {
+        self.places[part].is_proven
+    }
+
+    /// It was.
+    pub(crate) fn set_proven(&mut self, part: usize) {
+        self.places[part].is_proven = true;
+    }
+
     /// The bytes of a part.
     pub(crate) fn bytes(&self, part: usize) -> u64 {
         self.places[part].part.pieces.iter().map(|piece| piece.len()).sum()
@@ -213,13 +225,14 @@ impl Feed {
     }
 
     fn read(&mut self, number: usize, class: Class, reader: &dyn Reader) -> bool {
-        let Place { part, home, state } = &mut self.places[number];
+        let Place { part, home, state, is_proven } = &mut self.places[number];
         let slab = match part.stays {
             true => home.take(),
             false => self.pass.take_beside(part.room, part.beside),
         };
         let Some(slab) = slab else { return false };
         *state = State::Reading { class, asked: class == Class::Demand };
+        *is_proven = false;
         reader.read(ticket(number), class, &part.pieces, slab);
         true
     }

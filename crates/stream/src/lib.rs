@@ -12,7 +12,8 @@
 //! expect(ids) ──► slots  guesses: read when a drive has nothing better to do
 //! ```
 //!
-//! **Promises.** Bytes handed out are the record's. A slot or half that is being filled or used is
+//! **Promises.** Bytes handed out are the record's: what is noted of them holds, and what they were when they were used
+//! before, or they are read once more and then refused. A slot or half that is being filled or used is
 //! never given to something else. No record is read twice in a pass that takes each layer's experts in
 //! ascending order, but for a read that failed. A read that fails is told to whoever asked for it, and
 //! only to them. No memory is allocated once all arenas are there.
@@ -29,12 +30,14 @@ mod heat;
 mod layout;
 mod lease;
 mod parts;
-mod seals;
+mod proofs;
+mod rows;
 mod shared;
 #[cfg(test)]
 mod simulation;
 mod slots;
 mod stream;
+mod sums;
 mod victim;
 mod watch;
 
@@ -45,4 +48,5 @@ pub use layout::{Layout, Prefetch};
 pub use lease::SpineLease;
 pub use parts::{largest_unit_room, unit_rooms};
 pub use stream::{Stream, expert_room};
+pub use sums::Share;
 pub use watch::{End, ReadWatcher, Record};

@@ -33,6 +33,19 @@ pub(crate) struct Slot {
     pub(crate) fresh: bool,
     /// Never makes room.
     pub(crate) pinned: bool,
+    /// Whether its bytes are known to be the expert's.
+    pub(crate) proof: Proof,
+}
+
+/// What is known of the bytes that were read last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Nobody looked.
+    No,
+    /// Nobody looked, and the bytes that were read before were not the expert's.
+    Again,
+    /// They are the expert's.
+    Yes,
 }
 
 pub(crate) enum State {
@@ -101,6 +114,7 @@ impl Slots {
             guess: Guess::No,
             fresh: false,
             pinned: false,
+            proof: Proof::No,
         };
         Slots {
             slots: slabs.into_iter().map(free).collect(),
@@ -190,6 +204,7 @@ impl Slots {
         (slot.key, slot.state, slot.fresh) = (key, State::Reading, true);
         slot.held = (class == Class::Demand).then_some(Held::Read);
         slot.guess = if class == Class::Guess { Guess::Open } else { Guess::No };
+        slot.proof = Proof::No;
         let record = io.catalog.expert(self.layer_of(key), self.expert_of(key)).record;
         io.reader.read(Ticket(u64::from(key.0)), class, record.pieces(), slab);
     }

@@ -13,11 +13,11 @@ use crate::batch::Next;
 use crate::counters::{Counters, Phase};
 use crate::feed::{Asked, Feed};
 use crate::parts::{UnitRooms, number_of, parts, parts_of};
-use crate::seals::Seals;
+use crate::proofs::Proofs;
 use crate::shared::Shared;
 use crate::slots::{Key, Slots};
 use crate::watch::Watched;
-use crate::{Layout, ReadWatcher, SpineLease, StreamError};
+use crate::{Layout, ReadWatcher, Share, SpineLease, StreamError};
 
 /// The moving weights of one checkpoint.
 pub struct Stream {
@@ -28,7 +28,7 @@ pub struct Stream {
     guesses: bool,
     /// What is read into: by units that stay, by those that do not, and by experts.
     arenas: [Arc<Arena>; 3],
-    seals: Seals,
+    proofs: Proofs,
 }
 
 impl Stream {
@@ -48,7 +48,7 @@ impl Stream {
         let slots = Slots::new(&catalog, &layout, slabs.collect());
         let arenas = [&stay, &pass, &experts].map(Arc::clone);
         let feed = Feed::new(parts(&catalog, &layout), &stay, Arc::clone(&pass));
-        let seals = Seals::new(Arc::clone(&catalog), Arc::clone(&store));
+        let proofs = Proofs::new(Arc::clone(&catalog), Arc::clone(&store));
         let shared = Arc::new(Shared::new(catalog, feed, slots));
         // Memory that the kernel keeps at hand is resident at once and cannot be given back: only what
         // is read into all the time is worth that.
@@ -63,7 +63,12 @@ impl Stream {
         let all = Layout::everything(shared.catalog.spec()).expert_slots;
         let guesses =
             layout.prefetch.follows_the_router() && !(layout.cache && layout.expert_slots >= all);
-        Ok(Stream { shared, reader, layout, guesses, arenas, seals })
+        Ok(Stream { shared, reader, layout, guesses, arenas, proofs })
+    }
+
+    /// Lets others help to see whether bytes are what they should be. The first ones that are named do.
+    pub fn share_with(&self, share: Box<Share>) {
+        self.proofs.share_with(share);
     }
 
     /// Tells `watcher` of every read from now on, for as long as it is there, and whoever was told before
@@ -173,6 +178,15 @@ impl Stream {
             .map_err(|source| StreamError::Global { part: "the output head", source })
     }
 
+    /// Reads one row of the embedding, a token's.
+    ///
+    /// # Panics
+    /// If there is no such row, or `buf` is not exactly as long as one.
+    pub fn embedding(&self, row: u64, buf: &mut [u8]) -> Result<(), StreamError> {
+        let read = self.proofs.row(row, buf);
+        read.map_err(|source| StreamError::Global { part: "the embedding", source })
+    }
+
     /// `ids` (ascending) of `layer` are needed: their reads begin.
     pub fn demand(&self, layer: LayerId, ids: &[ExpertId]) {
         let mut state = self.shared.lock();
@@ -211,10 +225,23 @@ impl Stream {
                 }
                 Next::Ready(id, filled) => {
                     let key = state.slots.key(layer, id);
+                    let is_proven = state.slots.is_proven(key);
                     drop(state);
                     let used = InUse { stream: self, key, filled: Some(filled) };
-                    arrived(id, used.filled.as_deref().unwrap_or_default());
-                    drop(used);
+                    let bytes = used.filled.as_deref().unwrap_or_default();
+                    let proven =
+                        if is_proven { Ok(()) } else { self.prove_expert(key, (layer, id), bytes) };
+                    match proven {
+                        Ok(()) => {
+                            arrived(id, bytes);
+                            drop(used);
+                        }
+                        Err(error) => used.again(error).map_err(|source| StreamError::Expert {
+                            layer,
+                            expert: id,
+                            source,
+                        })?,
+                    }
                     state = self.shared.lock();
                 }
                 Next::Wait => {
@@ -227,12 +254,52 @@ impl Stream {
         }
     }
 
+    /// Whether an expert that was read is what it should be; the time that takes is waited for it.
+    fn prove_expert(
+        &self,
+        key: Key,
+        place: (LayerId, ExpertId),
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        let start = Instant::now();
+        let proven = self.proofs.check_expert(key, place, bytes);
+        let mut state = self.shared.lock();
+        let phase = state.phase;
+        state.counters.of(phase).expert_wait += start.elapsed();
+        if proven.is_ok() {
+            state.slots.set_proven(key);
+        }
+        proven
+    }
+
     /// A part of a unit that is what it should be.
     fn part(&self, unit: usize, part: usize) -> Result<SpineLease<'_>, StoreError> {
-        if !self.seals.is_settled(unit) {
+        if !self.proofs.is_settled(unit) {
             self.settle(unit)?;
         }
-        Ok(self.lease(part, self.wait_for(part)?, true))
+        let lease = self.lease(part, self.wait_for(part)?, true);
+        if self.check_part(&lease).is_ok() {
+            return Ok(lease);
+        }
+        let part = lease.reject();
+        let lease = self.lease(part, self.wait_for(part)?, true);
+        match self.check_part(&lease) {
+            Ok(()) => Ok(lease),
+            Err(error) => {
+                lease.reject();
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether a part of a settled unit is what it was, if nobody looked since it was read.
+    fn check_part(&self, lease: &SpineLease<'_>) -> Result<(), StoreError> {
+        if self.shared.lock().feed.is_proven(lease.part) {
+            return Ok(());
+        }
+        self.looking(|| self.proofs.check_part(lease.part, lease))?;
+        self.shared.lock().feed.set_proven(lease.part);
+        Ok(())
     }
 
     /// Holds a unit against its digests, all its parts at once; one whose bytes are not what they should be
@@ -256,14 +323,22 @@ impl Stream {
         checked
     }
 
-    fn check(&self, unit: usize, parts: &[SpineLease<'_>]) -> Result<(), StoreError> {
-        let parts: Vec<&[u8]> = parts.iter().map(|lease| &**lease).collect();
+    fn check(&self, unit: usize, leases: &[SpineLease<'_>]) -> Result<(), StoreError> {
+        let parts: Vec<&[u8]> = leases.iter().map(|lease| &**lease).collect();
+        self.looking(|| self.proofs.settle(unit, &parts))?;
+        let mut state = self.shared.lock();
+        leases.iter().for_each(|lease| state.feed.set_proven(lease.part));
+        Ok(())
+    }
+
+    /// The time that looking at a spine takes is waited for it.
+    fn looking<T>(&self, look: impl FnOnce() -> T) -> T {
         let start = Instant::now();
-        let checked = self.seals.check(unit, &parts);
+        let seen = look();
         let mut state = self.shared.lock();
         let phase = state.phase;
         state.counters.of(phase).spine_wait += start.elapsed();
-        checked
+        seen
     }
 
     fn lease(&self, part: usize, filled: Filled, uses: bool) -> SpineLease<'_> {
@@ -307,6 +382,16 @@ struct InUse<'s> {
     stream: &'s Stream,
     key: Key,
     filled: Option<Filled>,
+}
+
+impl InUse<'_> {
+    /// Reads it once more, unless that was done: then the error stands.
+    fn again(mut self, error: StoreError) -> Result<(), StoreError> {
+        let Some(filled) = self.filled.take() else { return Err(error) };
+        let mut state = self.stream.shared.lock();
+        let (slots, io) = state.slots(&self.stream.shared.catalog, &*self.stream.reader);
+        if slots.read_again(self.key, filled, &io) { Ok(()) } else { Err(error) }
+    }
 }
 
 impl Drop for InUse<'_> {

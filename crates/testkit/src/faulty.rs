@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deltafin_checkpoint::{Shard, ShardId, Span};
-use deltafin_store::{LocalFile, Store, StoreError};
+use deltafin_store::{LocalFile, Noted, Store, StoreError};
 
 /// What goes wrong with a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +200,11 @@ impl Store for FaultyStore {
             return self.strike(span, buf);
         }
         self.inner.read_exact(span, buf)
+    }
+
+    /// What is noted is somewhere else, and right.
+    fn noted(&self, shard: ShardId, offset: u64) -> Option<Noted> {
+        self.inner.noted(shard, offset)
     }
 
     fn file(&self, shard: ShardId) -> Option<LocalFile<'_>> {

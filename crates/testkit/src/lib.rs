@@ -10,12 +10,14 @@ mod counting;
 mod faulty;
 mod golden;
 pub mod hub;
+mod noted;
 mod pairs;
 mod shuffled;
 
 pub use counting::CountingStore;
 pub use faulty::{Fault, FaultyStore, Hits};
 pub use golden::{DemoGolden, DemoPrompt, Golden, Prompt, largest_difference};
+pub use noted::NotedStore;
 pub use pairs::all_pairs;
 pub use shuffled::Shuffled;
 

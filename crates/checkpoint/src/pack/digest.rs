@@ -17,11 +17,9 @@ impl Digest {
 
     /// The digest of a chunk that comes in parts.
     pub(super) fn of_parts<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Digest {
-        let mut hasher = blake3::Hasher::new();
-        parts.for_each(|part| {
-            hasher.update(part);
-        });
-        Digest(*hasher.finalize().as_bytes())
+        let mut hasher = PartsHasher::default();
+        parts.for_each(|part| hasher.update(part));
+        hasher.finish()
     }
 
     /// The digest that is written with these 64 lower-case hexadecimal digits.
@@ -46,6 +44,12 @@ fn digit(character: u8) -> Option<u8> {
     }
 }
 
+impl From<[u8; 32]> for Digest {
+    fn from(hash: [u8; 32]) -> Digest {
+        Digest(hash)
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -55,6 +59,22 @@ impl fmt::Display for Digest {
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Digest({self})")
+    }
+}
+
+/// The digest of bytes that come in parts of any length.
+#[derive(Clone, Debug, Default)]
+pub struct PartsHasher(blake3::Hasher);
+
+impl PartsHasher {
+    /// Takes in the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all that was taken in.
+    pub fn finish(&self) -> Digest {
+        Digest(*self.0.finalize().as_bytes())
     }
 }
 

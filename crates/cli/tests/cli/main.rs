@@ -7,6 +7,7 @@ mod doctor;
 mod drafter;
 mod eval;
 mod events;
+mod flipped;
 mod gc;
 mod help;
 mod inspect;

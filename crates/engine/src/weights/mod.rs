@@ -14,7 +14,7 @@ use deltafin_model::{
 };
 use deltafin_spec::{ExpertId, Half, LayerId, ModelSpec};
 use deltafin_store::drive::IoMode;
-use deltafin_store::{Checkpoint, Store, StoreError, read_record, read_row};
+use deltafin_store::{Checkpoint, Store, StoreError, damaged, prove, read_record};
 use deltafin_stream::{Layout, Phase, SpineLease, Stream, StreamError};
 use heat::HeatFile;
 pub use heat::{Learned, learned_in};
@@ -125,16 +125,18 @@ pub(crate) fn phase_of(pass: PassPlan) -> Phase {
 }
 
 fn read_whole(store: &dyn Store, tensor: &SpanTensor) -> Result<Box<[u8]>, StoreError> {
-    let mut bytes = vec![0; tensor.span.len() as usize].into_boxed_slice();
-    for _ in 0..2 {
+    let read = || {
+        let mut bytes = vec![0; tensor.span.len() as usize].into_boxed_slice();
         read_record(store, tensor.record(), &mut bytes)?;
-        if tensor.digest.is_none_or(|digest| digest == Digest::of(&bytes)) {
-            return Ok(bytes);
+        if tensor.digest.is_some_and(|digest| digest != Digest::of(&bytes)) {
+            return Err(damaged(store, tensor.span));
         }
+        prove(store, &[(tensor.span, &bytes)], &Digest::of).map(|()| bytes)
+    };
+    match read() {
+        Err(StoreError::Damaged { .. }) => read(),
+        read => read,
     }
-    let (offset, len) = (tensor.span.offset(), tensor.span.len());
-    let file = store.shards()[tensor.span.shard().index()].name.clone();
-    Err(StoreError::Damaged { file, offset, len })
 }
 
 /// Mix norm, mix projection and norm.
@@ -163,8 +165,7 @@ impl Weights for StreamedWeights {
         let table = &self.checkpoint.catalog.globals().embed;
         let mut row = self.embed_row.lock().unwrap_or_else(PoisonError::into_inner);
         row.resize(table.row_bytes() as usize, 0);
-        read_row(&*self.checkpoint.store, table, u64::from(id), &mut row)
-            .map_err(|source| StreamError::Global { part: "the embedding", source })?;
+        self.stream.embedding(u64::from(id), &mut row)?;
         views::vector(table.tensor().dtype, &row).read(out);
         Ok(())
     }

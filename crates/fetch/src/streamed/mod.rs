@@ -37,8 +37,8 @@ use std::time::{Duration, Instant};
 use deltafin_checkpoint::{Shard, ShardId, Span};
 use deltafin_store::drive::Traffic as Amount;
 use deltafin_store::{
-    Asked, Checkpoint, Distant, Heat, Hold, Inspection, LocalFile, LocalShards, OpenError, Store,
-    StoreError,
+    Asked, Checkpoint, Distant, Heat, Hold, Inspection, LocalFile, LocalShards, Noted, OpenError,
+    Store, StoreError,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
@@ -47,6 +47,7 @@ use crate::cut::Piece;
 use crate::folder::{self, Kind};
 use crate::lanes::{Lanes, Pace};
 use crate::map::Digest;
+use crate::noted::Whole;
 use crate::piece::{self, Broken, Sink, Traffic};
 use crate::remote::{Manner, reach};
 use crate::{Event, FetchError, Patience, Source, Watch};
@@ -160,6 +161,7 @@ struct Streamed {
 struct Placed {
     /// Nothing for a shard that is here as a whole.
     shelves: Vec<Option<Arc<Shelf>>>,
+    whole: Whole,
     reach: Arc<Reach>,
 }
 
@@ -272,7 +274,12 @@ impl Reach {
             let local = LocalShards::open_growing(&all, files.chain(layers))?;
             (names.iter().map(|name| of(name).unwrap_or_else(|| empty(name))).collect(), local)
         };
-        let distant = Arc::new(Placed { shelves, reach: Arc::clone(self) });
+        let whole = names.iter().zip(&shelves).map(|(name, shelf)| match shelf {
+            Some(_) => None,
+            None => Some(name.as_str()),
+        });
+        let whole = Whole::read(&self.dir, whole);
+        let distant = Arc::new(Placed { shelves, whole, reach: Arc::clone(self) });
         Ok(Arc::new(Streamed { shards, local, distant }))
     }
 
@@ -506,6 +513,13 @@ impl Store for Streamed {
 
     fn distant(&self) -> Option<Arc<dyn Distant>> {
         Some(self.distant.clone())
+    }
+
+    fn noted(&self, shard: ShardId, offset: u64) -> Option<Noted> {
+        match self.distant.shelves.get(shard.index())? {
+            Some(shelf) => shelf.noted(shard, offset),
+            None => self.distant.whole.noted(shard, offset),
+        }
     }
 }
 

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use deltafin_checkpoint::Span;
-use deltafin_store::StoreError;
+use deltafin_checkpoint::{ShardId, Span};
 use deltafin_store::hole::make_hole;
+use deltafin_store::{Noted, StoreError};
 
 use super::notes::Notes;
 use crate::cut::{Owner, PAGE_BYTES, Piece};
@@ -19,7 +19,7 @@ use crate::listing::RemoteFile;
 use crate::map::{Digest, Slot};
 use crate::mark;
 use crate::piece::Sink;
-use crate::{Proof, folder, prospect, stray};
+use crate::{Proof, folder, noted, prospect, stray};
 
 /// The least that a file system gives room by, as far as it is counted on.
 const BLOCK_BYTES: u64 = 4096;
@@ -156,6 +156,11 @@ impl Shelf {
     /// Where a piece lies, or lay, in the file of its layer.
     pub(super) fn slot_at(&self, number: usize) -> u64 {
         self.states[number].at.load(Ordering::Acquire)
+    }
+
+    /// What is noted of the first piece behind an offset, as far as this process knows; `shard` is its number.
+    pub(super) fn noted(&self, shard: ShardId, offset: u64) -> Option<Noted> {
+        noted::first_behind(&self.notes().known().pieces, shard, offset)
     }
 
     pub(super) fn pieces(&self) -> &[Piece] {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deltafin_checkpoint::{Shard, ShardId, Span};
 
 use crate::store::check;
-use crate::{Distant, LocalFile, Store, StoreError};
+use crate::{Distant, LocalFile, Noted, Store, StoreError};
 
 /// A store on top of another.
 pub(super) struct Stacked {
@@ -49,6 +49,12 @@ impl Store for Stacked {
     /// A pack is whole; and shards of the first keep their numbers.
     fn distant(&self) -> Option<Arc<dyn Distant>> {
         self.lower.distant()
+    }
+
+    fn noted(&self, shard: ShardId, offset: u64) -> Option<Noted> {
+        let (store, there) = self.owner(shard);
+        let Noted { span, digest } = store.noted(there, offset)?;
+        Some(Noted { span: Span::new(shard, span.offset(), span.len())?, digest })
     }
 }
 

@@ -2,10 +2,10 @@
 //! another text, never a wait without end. Once the fault is gone the next request on the same engine
 //! is answered as ever, in the memory that was set aside.
 //!
-//! A released weight has no digest beside it. So one thing is computed with: a bit that changed on its
-//! way and still makes a finite number. Where a pack's digests can tell, they do. The last tests here
-//! say how far both go.
+//! A bit that changes on its way is told by nobody but digests and sums: [`flipped`] says how far these go.
 #![allow(clippy::unwrap_used)]
+
+mod flipped;
 
 use deltafin_engine::{
     Engine, EngineError, EngineOptions, IoMode, Layout, Prefetch, Recipe, Session, StreamedWeights,
@@ -291,55 +291,4 @@ fn a_shard_cut_in_use_is_named_in_every_mode_and_the_session_goes_on() {
             }
         }
     });
-}
-
-/// What says that a released bit is another: only a number that is not finite. It goes no further than
-/// the bytes it is in: what is read again is right again.
-#[test]
-fn a_flipped_bit_of_a_released_weight_is_computed_with_and_stays_where_it_is() {
-    each(open("k3-micro"), 0..usize::MAX, &[Fault::FlippedBit], |_, hits, patient| {
-        let (checkpoint, layout) = (patient.checkpoint.clone(), &patient.layout);
-        patient.store.fall_ill();
-        let engine = engine(checkpoint.clone(), layout, IoMode::Auto).unwrap();
-        let outcome = text(&mut engine.session());
-        if let Err(error) = &outcome {
-            assert!(error.to_string().contains("not finite"), "{error}");
-        }
-        let same = outcome.is_ok_and(|got| got == patient.wanted);
-        assert!(!same || hits.every > 1, "no flip was where weights are");
-        patient.store.heal();
-        assert!(healthy_text(&checkpoint, layout) == patient.wanted, "a flip outlived its engine");
-    });
-}
-
-/// A pack's shards follow those of the checkpoint.
-fn pack(recipe: Recipe) -> (Checkpoint, Range<usize>) {
-    let released = open("k3-micro").store.shards().len();
-    (open_as("k3-micro", recipe), released..usize::MAX)
-}
-
-#[test]
-fn a_flipped_bit_of_a_pack_is_an_error_that_names_it() {
-    for recipe in [Recipe::Bf16, Recipe::Int8] {
-        let (checkpoint, shards) = pack(recipe);
-        each(checkpoint, shards, &[Fault::FlippedBit], |fault, hits, patient| {
-            same_text_or_error(fault, hits, patient);
-            if hits.every == 1 {
-                let message = patient.suffer().unwrap_err().to_string();
-                assert!(message.contains("not what was written"), "{message}");
-            }
-        });
-    }
-}
-
-#[test]
-fn a_bit_of_a_pack_that_is_flipped_once_is_read_again() {
-    for recipe in [Recipe::Bf16, Recipe::Int8] {
-        let (checkpoint, shards) = pack(recipe);
-        each(checkpoint, shards, &[Fault::FlippedOnce], |_, hits, patient| {
-            let got = healthy_text(&patient.checkpoint, &patient.layout);
-            assert!(got == patient.wanted, "another text");
-            assert!(patient.store.struck() > 0 || hits.every > 1, "nothing was tested");
-        });
-    }
 }
