@@ -3,7 +3,7 @@
 use crate::division::{self, Division};
 use crate::options::EngineOptions;
 use crate::residency;
-use crate::room::Room;
+use crate::room::{self, Room};
 use crate::weights::StreamedWeights;
 use crate::{EngineError, Session};
 use deltafin_budget::{Limits, Plan, Pressure};
@@ -49,7 +49,8 @@ impl Engine {
         let layout = residency::layout(&plan, &options);
         let (stop_ids, recipe) = (checkpoint.stop_ids(), checkpoint.recipe());
         let room = Room::hold(&plan, usage.threads)?;
-        let weights = StreamedWeights::open(checkpoint, layout, options.io)?;
+        let weights = StreamedWeights::open(checkpoint, layout, options.io)
+            .map_err(|error| room::explain(error, usage.threads, divide(less(&plan)).is_ok()))?;
         if options.memory.is_none() {
             weights.give_way_to(Pressure::watch());
         }
@@ -98,6 +99,11 @@ impl Engine {
         let stay = layout.resident == all.resident && layout.expert_slots == all.expert_slots;
         if stay && layout.cache { "memory" } else { "drive" }
     }
+}
+
+/// The next smaller budget that is worth asking for.
+fn less(plan: &Plan) -> u64 {
+    plan.budget.saturating_sub(1 << 20)
 }
 
 impl<W: Weights> Engine<W> {

@@ -5,6 +5,7 @@ use deltafin_budget::{BudgetError, Size};
 use deltafin_kernels::UnsupportedIsa;
 use deltafin_model::StepError;
 use deltafin_store::StoreError;
+use deltafin_store::arena::ArenaError;
 use deltafin_stream::StreamError;
 use std::error::Error;
 use std::fmt;
@@ -35,9 +36,8 @@ pub enum EngineError {
     },
     /// A sequence would not find room once everything else stands.
     #[error(
-        "no room for the {} that a sequence and a pass take: {}; give a smaller {}--context or \
-         --threads (here {threads}), or raise the limit",
-        Size(*wanted), room_left(*left), if *shrinks { "--memory, " } else { "" }
+        "no room for the {} that a sequence and a pass take: {}; give a smaller {}, or {}",
+        Size(*wanted), room_left(*left), flags(*shrinks, *threads), at_large(*left)
     )]
     Room {
         /// Bytes they take.
@@ -47,6 +47,21 @@ pub enum EngineError {
         /// Threads that compute.
         threads: usize,
         /// Whether they would take less of a smaller budget.
+        shrinks: bool,
+    },
+    /// Weights would have nowhere to be read into.
+    #[error(
+        "{refused}: {}; give a smaller {}, or {}",
+        room_left(*left), flags(*shrinks, *threads), at_large(*left)
+    )]
+    Areas {
+        /// What was asked of the system, and its words.
+        refused: ArenaError,
+        /// Bytes that the limit of address space leaves, if there is one.
+        left: Option<u64>,
+        /// Threads that compute.
+        threads: usize,
+        /// Whether a smaller budget would be accepted.
         shrinks: bool,
     },
     /// The context asked for is longer than the model was made for.
@@ -107,6 +122,19 @@ fn room_left(left: Option<u64>) -> String {
         Some(left) => format!("the limit of address space (ulimit -v) leaves {}", Size(left)),
         None => "the system refuses it".to_owned(),
     }
+}
+
+/// What takes fewer addresses when it is smaller.
+fn flags(memory: bool, threads: usize) -> String {
+    let memory = if memory { "--memory" } else { "" };
+    let threads = if threads > 1 { format!("--threads (here {threads})") } else { String::new() };
+    let flags = [memory, "--context", &threads].into_iter().filter(|flag| !flag.is_empty());
+    flags.collect::<Vec<_>>().join(" or ")
+}
+
+/// What helps outside this program.
+fn at_large(left: Option<u64>) -> &'static str {
+    if left.is_some() { "raise the limit" } else { "end other programs" }
 }
 
 fn made_of(short_of: Option<usize>) -> String {

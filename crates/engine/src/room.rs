@@ -8,6 +8,7 @@
 
 use crate::EngineError;
 use deltafin_budget::{Limits, Plan};
+use deltafin_stream::StreamError;
 
 /// For everything small. More than what the allocator would keep for itself once it is given back.
 const SPARE_BYTES: u64 = 33 << 20;
@@ -34,5 +35,40 @@ impl Room {
         held.try_reserve_exact(usize::try_from(wanted).map_err(|_| refused())?)
             .map_err(|_| refused())?;
         Ok(Room(held))
+    }
+}
+
+/// A refusal of weights in the light of what else could be asked for; `shrinks` says whether a smaller budget could.
+pub(crate) fn explain(error: StreamError, threads: usize, shrinks: bool) -> EngineError {
+    match error {
+        StreamError::Arena(refused) => {
+            EngineError::Areas { refused, left: Limits::read().address, threads, shrinks }
+        }
+        other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deltafin_store::arena::ArenaError;
+
+    #[test]
+    fn only_what_can_be_smaller_is_told_to_be() {
+        let said = |threads, shrinks| {
+            let refused = ArenaError::Map { wanted: (5 << 20) + 1, reason: "why not".to_owned() };
+            explain(refused.into(), threads, shrinks).to_string()
+        };
+        let least = said(1, false);
+        assert!(least.starts_with("the system refuses 6 MiB of addresses"), "{least}");
+        assert!(
+            least.contains("why not") && least.contains("give a smaller --context, or "),
+            "{least}"
+        );
+        let more = said(3, true);
+        assert!(
+            more.contains("smaller --memory or --context or --threads (here 3), or "),
+            "{more}"
+        );
     }
 }

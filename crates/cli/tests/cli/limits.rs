@@ -149,6 +149,33 @@ fn input_that_is_too_long_is_not_held() {
     }
 }
 
+/// The smallest budget is told what else helps: whatever it lacks addresses for.
+#[test]
+fn the_smallest_budget_is_not_to_be_smaller() {
+    let model = fixture("k3-micro");
+    let on = ["run", "--model", &model, "--prompt", "hi", "--max-new", "1", "--context", "1K"];
+    let run = |limit: &str, memory: &str| {
+        within(limit, &[&on[..], &["--threads", "1", "--memory", memory]].concat())
+    };
+    let line = run("-v unlimited", "1M").refusal();
+    let named = line.split("give --memory ").nth(1).and_then(|rest| rest.split(',').next());
+    let least = named.unwrap_or_else(|| panic!("{line}"));
+    let mut refused = 0;
+    for kib in (96_000..=112_000).step_by(2000) {
+        let run = run(&format!("-v {kib}"), least);
+        if run.code != Some(0) {
+            let line = run.refusal();
+            assert!(
+                line.contains("raise that limit") || line.contains("raise the limit"),
+                "{line}"
+            );
+            assert!(!line.contains("--memory"), "{line}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0);
+}
+
 /// A budget that is more than there is, where even all there is would not be enough: no other one is named.
 #[test]
 fn no_smaller_budget_is_named_where_none_is_enough() {

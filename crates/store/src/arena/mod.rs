@@ -31,12 +31,9 @@ pub const PAGE_BYTES: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArenaError {
     /// The system refused the address space.
-    #[error(
-        "no room for {wanted} bytes of memory for reads: {reason}; give a smaller --memory, or raise \
-         the limit of address space (ulimit -v)"
-    )]
+    #[error("the system refuses {} MiB of addresses to read weights into ({reason})", wanted.div_ceil(1 << 20))]
     Map {
-        /// Bytes asked for.
+        /// Bytes asked for, with what they are aligned by.
         wanted: usize,
         /// The system's words.
         reason: String,
@@ -60,12 +57,13 @@ struct State {
 impl Arena {
     /// A region of at least `bytes`, a multiple of [`HUGE_PAGE_BYTES`]. Takes address space only.
     pub fn new(bytes: usize) -> Result<Arc<Arena>, ArenaError> {
-        let refused = |reason: String| ArenaError::Map { wanted: bytes, reason };
+        let refused = |wanted, reason| ArenaError::Map { wanted, reason };
         let len = bytes
             .max(1)
             .checked_next_multiple_of(HUGE_PAGE_BYTES)
-            .ok_or_else(|| refused("more than there are addresses".to_owned()))?;
-        let map = Map::new(len).map_err(|error| refused(error.to_string()))?;
+            .ok_or_else(|| refused(bytes, "more than there are addresses".to_owned()))?;
+        let map = Map::new(len)
+            .map_err(|error| refused(len.saturating_add(HUGE_PAGE_BYTES), error.to_string()))?;
         let state = State { free: FreeList::new(len), pins: 0 };
         Ok(Arc::new(Arena { map, state: Mutex::new(state) }))
     }

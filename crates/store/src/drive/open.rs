@@ -28,7 +28,10 @@ pub enum ReaderError {
     NoFile { file: String, mode: IoMode },
     #[error("{file}: {mode} reads cannot be had: {reason}; choose auto")]
     Refused { file: String, mode: IoMode, reason: String },
-    #[error("no thread for reads can be started: {reason}")]
+    #[error(
+        "no thread for reads can be started: {reason}; raise the limit of threads (ulimit -u) or of address \
+         space (ulimit -v), or lower --threads"
+    )]
     Thread { reason: String },
 }
 
