@@ -124,6 +124,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+    use std::time::Instant;
 
     use super::*;
 
@@ -141,6 +142,14 @@ mod tests {
         }
     }
 
+    /// Longer than anything here takes; nobody waits for it in vain but in a fault.
+    const GIVE_UP: Duration = Duration::from_secs(60);
+
+    /// What is taken next.
+    fn next(taken: &Receiver<Vec<u8>>) -> Vec<u8> {
+        taken.recv_timeout(GIVE_UP).unwrap()
+    }
+
     fn log() -> (Log, Receiver<Vec<u8>>) {
         let (sender, taken) = sync_channel(0);
         (Log::to(Pipe(sender), |lost| format!("{lost} lost\n")).unwrap(), taken)
@@ -151,7 +160,9 @@ mod tests {
         let (log, taken) = log();
         let line = format!("{}\n", "x".repeat(1023));
         log.add(line.clone());
+        let began = Instant::now();
         while !log.lock().is_writing {
+            assert!(began.elapsed() < GIVE_UP, "nothing is written");
             thread::yield_now();
         }
         for _ in 0..2000 {
@@ -160,12 +171,12 @@ mod tests {
         // Nor does the end.
         log.finish_within(Duration::from_millis(1));
         for _ in 0..1 + 256 {
-            assert_eq!(taken.recv().unwrap(), line.as_bytes());
+            assert_eq!(next(&taken), line.as_bytes());
         }
-        assert_eq!(taken.recv().unwrap(), b"1744 lost\n");
+        assert_eq!(next(&taken), b"1744 lost\n");
         log.add("on\n".to_owned());
-        assert_eq!(taken.recv().unwrap(), b"on\n");
-        log.finish_within(Duration::from_secs(60));
+        assert_eq!(next(&taken), b"on\n");
+        log.finish_within(GIVE_UP);
         assert!(taken.try_recv().is_err());
     }
 
@@ -174,6 +185,8 @@ mod tests {
         let (log, taken) = log();
         drop(taken);
         log.add("one\n".to_owned());
-        log.finish_within(Duration::from_secs(60));
+        log.finish_within(GIVE_UP);
+        let state = log.lock();
+        assert!(state.waiting.is_empty() && !state.is_writing, "{state:?}");
     }
 }

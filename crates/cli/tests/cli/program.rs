@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -108,6 +109,22 @@ pub(crate) fn deltafin_on(input: &str, args: &[&str]) -> Ran {
 
 pub(crate) fn spawn(command: &mut Command) -> Child {
     command.spawn().expect("the binary starts")
+}
+
+/// Longer than anything here takes on the busiest machine; nobody waits for it in vain but in a fault.
+pub(crate) const GIVE_UP: Duration = Duration::from_secs(120);
+
+/// Waits until something holds. Gives up in the end, and ends the program.
+#[track_caller]
+pub(crate) fn wait_until(child: &mut Child, what: &str, mut holds: impl FnMut(&mut Child) -> bool) {
+    let deadline = Instant::now() + GIVE_UP;
+    while !holds(child) {
+        if Instant::now() > deadline {
+            child.kill().expect("killed");
+            panic!("in vain: {what}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 pub(crate) fn ran(output: Output) -> Ran {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::program::{RELEASED_SPINE, command, deltafin, spawn};
+use crate::program::{GIVE_UP, RELEASED_SPINE, command, deltafin, spawn, wait_until};
 
 /// A server on a port that the system chose, and its address.
 fn serving(args: &[&str]) -> (Child, String) {
@@ -30,13 +30,15 @@ fn serving(args: &[&str]) -> (Child, String) {
 /// Asks, and gives the whole answer, head and body.
 pub(crate) fn ask(address: &str, path: &str, body: &str) -> String {
     let mut answer = String::new();
-    begin(address, path, body).read_to_string(&mut answer).expect("UTF-8");
+    begin(address, path, body).read_to_string(&mut answer).expect("an answer");
     answer
 }
 
 /// Asks, and listens to nothing yet.
 pub(crate) fn begin(address: &str, path: &str, body: &str) -> TcpStream {
     let mut socket = TcpStream::connect(address).expect("connects");
+    socket.set_read_timeout(Some(GIVE_UP)).expect("set");
+    socket.set_write_timeout(Some(GIVE_UP)).expect("set");
     let length = body.len();
     let method = if body.is_empty() { "GET" } else { "POST" };
     let head = format!(
@@ -153,7 +155,8 @@ fn it_answers_and_ends_when_asked() {
 pub(crate) fn terminate(mut child: Child) {
     let mut kill = std::process::Command::new("kill");
     assert!(kill.arg(child.id().to_string()).status().expect("kill runs").success());
-    assert_eq!(child.wait().expect("ends").code(), Some(0));
+    wait_until(&mut child, "its end", |child| child.try_wait().expect("asked").is_some());
+    assert_eq!(child.wait().expect("ended").code(), Some(0));
 }
 
 #[test]

@@ -5,14 +5,11 @@ use std::io::{
 };
 use std::process::{Child, ChildStderr, Command};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
-use crate::program::{command, spawn};
-
-/// Longer than anything here takes on the busiest machine; nobody waits for it in vain but in a fault.
-const GIVE_UP: Duration = Duration::from_secs(120);
+use crate::program::{GIVE_UP, command, spawn, wait_until};
 
 /// Room for the first id and not for the second.
 const ROOM: usize = 4;
@@ -34,19 +31,6 @@ fn almost_full() -> (PipeWriter, u64, PipeReader) {
     near.write_all(&vec![b' '; held]).expect("room");
     ioctl_fionbio(&near, false).expect("a flag");
     (near, held as u64, far)
-}
-
-/// Waits until something holds. Gives up in the end, and ends the program.
-#[track_caller]
-fn wait_until(child: &mut Child, what: &str, mut holds: impl FnMut(&mut Child) -> bool) {
-    let deadline = Instant::now() + GIVE_UP;
-    while !holds(child) {
-        if Instant::now() > deadline {
-            child.kill().expect("killed");
-            panic!("in vain: {what}");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Waits until the program's first thread has slept for a while: its next write does not fit. Where the system
