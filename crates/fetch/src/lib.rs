@@ -20,6 +20,7 @@
 //! how far it has come.
 #![forbid(unsafe_code)]
 
+mod adopted;
 mod ahead;
 mod anew;
 mod bring;

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::Proof;
+use crate::adopted::Adopted;
 use crate::cut::Piece;
 use crate::folder::Folder;
 use crate::layered::{self, Compact};
@@ -19,6 +20,7 @@ use crate::listing::RemoteFile;
 use crate::map::{Digest, Known, Map};
 use crate::mark;
 use crate::piece::Sink;
+use crate::prospect;
 use crate::verify::is_taken_back;
 
 /// Bytes read at once.
@@ -76,9 +78,14 @@ impl Part {
                 return Ok(Found::Done);
             }
             proving();
-            if file.proof.holds(&finished, file.bytes)? == Some(true) {
-                let proven = Known { proven: true, ..Known::default() };
-                Map::create(&notes, file, proven)?;
+            let proven = Known { proven: true, ..Known::default() };
+            let pieces = prospect::pieces_here(folder.dir(), file, &proven);
+            // Who computes with it holds its pieces against what they are.
+            let mut adopted = Adopted::of(pieces.filter(|_| file.is_shard()).unwrap_or_default());
+            let mut show = |bytes: &[u8]| adopted.update(bytes);
+            if file.proof.holds_shown(&finished, file.bytes, &mut show)? == Some(true) {
+                let pieces = adopted.pieces();
+                Map::create(&notes, file, Known { pieces, ..proven })?;
                 return Ok(Found::Done);
             }
         }

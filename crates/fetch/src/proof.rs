@@ -43,12 +43,22 @@ impl Proof {
 
     /// Reads a file of `bytes` and says whether it is the one; nothing where nothing can be said.
     pub(crate) fn holds(&self, path: &Path, bytes: u64) -> io::Result<Option<bool>> {
+        self.holds_shown(path, bytes, &mut |_| {})
+    }
+
+    /// As [`Proof::holds`]; `show` is given the bytes that are read, in their order.
+    pub(crate) fn holds_shown(
+        &self,
+        path: &Path,
+        bytes: u64,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<Option<bool>> {
         Ok(match self {
-            Proof::Sha256(wanted) => Some(digest(path, Sha256::new())?.as_slice() == wanted),
+            Proof::Sha256(wanted) => Some(digest(path, Sha256::new(), show)?.as_slice() == wanted),
             Proof::GitBlob(wanted) => {
                 let mut hasher = Sha1::new();
                 hasher.update(format!("blob {bytes}\0"));
-                Some(digest(path, hasher)?.as_slice() == wanted)
+                Some(digest(path, hasher, show)?.as_slice() == wanted)
             }
             Proof::None => None,
         })
@@ -64,13 +74,20 @@ impl fmt::Display for Proof {
     }
 }
 
-fn digest<D: sha2::Digest>(path: &Path, mut hasher: D) -> io::Result<Vec<u8>> {
+fn digest<D: sha2::Digest>(
+    path: &Path,
+    mut hasher: D,
+    show: &mut dyn FnMut(&[u8]),
+) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut block = vec![0; BLOCK_BYTES];
     loop {
         match file.read(&mut block) {
             Ok(0) => return Ok(hasher.finalize().to_vec()),
-            Ok(got) => hasher.update(&block[..got]),
+            Ok(got) => {
+                hasher.update(&block[..got]);
+                show(&block[..got]);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

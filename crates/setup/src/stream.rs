@@ -8,7 +8,7 @@ use std::sync::mpsc::SyncSender;
 use deltafin_checkpoint::pack::{PackFile, PackPart, PackTensor};
 use deltafin_checkpoint::{Catalog, Recipe, Span};
 use deltafin_spec::{Dtype, Shape, TensorId};
-use deltafin_store::{Store, StoreError};
+use deltafin_store::{Store, StoreError, prove_at_rest};
 
 use crate::quantize;
 
@@ -112,7 +112,8 @@ fn sources(catalog: &Catalog, part: PackPart) -> impl Iterator<Item = Source> {
     })
 }
 
-/// Sends a part piece by piece.
+/// Sends a part piece by piece, of a checkpoint that is what somebody noted of it: a pack has digests of its own, and
+/// what was wrong before would be right for ever.
 pub(crate) fn send(
     catalog: &Catalog,
     store: &dyn Store,
@@ -120,6 +121,7 @@ pub(crate) fn send(
     recipe: Recipe,
     pieces: &SyncSender<Piece>,
 ) -> Result<(), Stop> {
+    prove_at_rest(store, spans(catalog, part)).map_err(Stop::Reader)?;
     let mut line = Line { store, pieces, block: Vec::new() };
     for source in sources(catalog, part) {
         if wanted(recipe, &source) == Dtype::I8 {

@@ -36,7 +36,7 @@ pub use deltafin_checkpoint::Problem;
 pub use error::{OpenError, StoreError};
 pub use local::{Files, LocalFile, LocalShards};
 pub use memory::{MemoryShards, ShardBytes};
-pub use noted::{Noted, damaged, prove};
+pub use noted::{Noted, damaged, pieces_of, prove, prove_at_rest};
 pub use open::{
     DeclaredIds, Inspection, declared_ids, from_memory, inspect_dir, inspect_streamed, open_dir,
     open_streamed, open_unfinished,

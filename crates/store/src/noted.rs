@@ -32,22 +32,48 @@ pub fn prove(
     digest: &dyn Fn(&[u8]) -> Digest,
 ) -> Result<(), StoreError> {
     for (number, (span, _)) in read.iter().enumerate() {
-        let mut at = span.offset();
-        while at < span.end()
-            && let Some(noted) = store.noted(span.shard(), at)
-            && (at + 1..).contains(&noted.span.end())
-            && noted.span.offset() < span.end()
-        {
+        for noted in pieces_of(store, *span) {
             let is_done = read[..number].iter().any(|(earlier, _)| meet(*earlier, noted.span));
             // What is read here is read once more, too: what the caller read may be right.
             let holds = || Ok(found(store, noted.span, read, digest)? == noted.digest);
             if !(is_done || holds()? || is_parted(noted.span, read) && holds()?) {
                 return Err(damaged(store, noted.span));
             }
-            at = noted.span.end();
         }
     }
     Ok(())
+}
+
+/// As [`prove`], of bytes that nobody has read yet: all pieces that have some of them are read here.
+///
+/// # Errors
+/// As [`prove`].
+pub fn prove_at_rest(
+    store: &dyn Store,
+    spans: impl IntoIterator<Item = Span>,
+) -> Result<(), StoreError> {
+    let mut spans: Vec<Span> = spans.into_iter().collect();
+    spans.sort_unstable();
+    let mut last = None;
+    for noted in spans.into_iter().flat_map(|span| pieces_of(store, span)) {
+        let holds = || Ok(found(store, noted.span, &[], &Digest::of)? == noted.digest);
+        if last.replace(noted.span) != Some(noted.span) && !(holds()? || holds()?) {
+            return Err(damaged(store, noted.span));
+        }
+    }
+    Ok(())
+}
+
+/// The pieces that have bytes of a span, of which something is noted.
+pub fn pieces_of(store: &dyn Store, span: Span) -> impl Iterator<Item = Noted> {
+    let mut at = span.offset();
+    std::iter::from_fn(move || {
+        let noted = store.noted(span.shard(), at).filter(|_| at < span.end())?;
+        // Whoever notes nonsense does not stop this.
+        let goes_on = noted.span.end() > at && noted.span.offset() < span.end();
+        at = noted.span.end();
+        goes_on.then_some(noted)
+    })
 }
 
 /// What to say of bytes that were read twice and are not what they should be.
@@ -178,6 +204,16 @@ mod tests {
                 assert_eq!(outcome(spans, Some(at)), wanted, "{spans:?}, {at}");
             }
         }
+    }
+
+    #[test]
+    fn bytes_at_rest_are_held_against_it_as_well() {
+        let mut store = store();
+        assert_eq!(prove_at_rest(&store, [span(9, 6), span(0, 3), span(18, 2)]), Ok(()));
+        store.1[1].digest = Digest::of(b"");
+        assert_eq!(prove_at_rest(&store, [span(12, 2), span(0, 8)]), Ok(()));
+        let damage = StoreError::Damaged { file: "a".to_owned(), offset: 8, len: 4 };
+        assert_eq!(prove_at_rest(&store, [span(11, 2)]), Err(damage));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use deltafin_checkpoint::{Catalog, Record, Span};
 use deltafin_spec::{ExpertId, LayerId};
-use deltafin_store::{Store, StoreError, damaged, prove};
+use deltafin_store::{Store, StoreError, damaged, pieces_of, prove};
 
 use crate::parts::{half_at, parts_of};
 use crate::rows::Rows;
@@ -54,10 +54,7 @@ impl Proofs {
 
     /// Whether anybody noted what a unit should be.
     fn can_tell(&self, unit: usize) -> bool {
-        let is_noted = |span: &Span| {
-            let noted = self.store.noted(span.shard(), span.offset());
-            noted.is_some_and(|noted| noted.span.offset() < span.end())
-        };
+        let is_noted = |span: &Span| pieces_of(&*self.store, *span).next().is_some();
         let layers = self.catalog.spec().layers.len();
         self.catalog.seals().get(unit).is_some()
             || parts_of(unit, layers).any(|part| self.part(part).pieces().iter().any(is_noted))

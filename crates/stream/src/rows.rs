@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use deltafin_checkpoint::pack::PartsHasher;
 use deltafin_checkpoint::{RowTable, ShardId, Span};
-use deltafin_store::{Noted, Store, StoreError, damaged};
+use deltafin_store::{Noted, Store, StoreError, damaged, pieces_of};
 
 use crate::sums::{alone, sum};
 
@@ -59,17 +59,9 @@ impl Rows {
 
     /// Takes sums of all rows in the pieces that a row is in, if these are what they should be.
     fn learn_around(&self, store: &dyn Store, row: Span) -> Result<(), StoreError> {
-        let (mut pieces, mut at) = (Vec::new(), row.offset());
-        while at < row.end()
-            && let Some(noted) = store.noted(row.shard(), at)
-            && (at + 1..).contains(&noted.span.end())
-            && noted.span.offset() < row.end()
-        {
-            at = noted.span.end();
-            pieces.push(noted);
-        }
-        let Some(first) = pieces.first() else { return Ok(()) };
-        let bytes = first.span.offset()..at;
+        let pieces: Vec<Noted> = pieces_of(store, row).collect();
+        let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Ok(()) };
+        let bytes = first.span.offset()..last.span.end();
         let found = self.walk(store, row.shard(), bytes.clone(), &pieces);
         let found = found.or_else(|_| self.walk(store, row.shard(), bytes, &pieces))?;
         for (row, found) in found {

@@ -1,11 +1,12 @@
-//! Bits that flip on the drive in what setup brought or streams: never other ids.
+//! Bits that flip on the drive in what setup brought, adopted or streams: never other ids.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use deltafin_testkit::hub::Missteps;
 use serde_json::Value;
 
+use crate::program::{deltafin, fixture};
 use crate::setup::{Place, assert_whole, text};
 use crate::streamed::{args, streamed, wanted};
 
@@ -72,4 +73,38 @@ fn a_bit_of_an_expert_that_came_when_it_was_needed_is_named_and_mended() {
     assert_refused_and_mended(&place, &dir, EXPERTS, &wanted);
     flip(&dir.join(GLOBALS), ".embed_tokens.weight", 5 * ROW_BYTES);
     assert_refused_and_mended(&place, &dir, GLOBALS, &wanted);
+}
+
+#[test]
+fn no_pack_is_made_of_what_is_not_what_setup_brought() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    place.setup(&["--model", text(&dir)]).ok();
+    flip(&dir.join(EXPERTS), ".self_attn.q_proj.weight", 2);
+    let line = place.run(&["convert", "--spine", "int8", "--model", text(&dir)]).refusal();
+    assert!(line.contains(EXPERTS) && line.contains("deltafin verify --deep --repair"), "{line}");
+}
+
+/// A copy of the fixture's files in a folder.
+fn copied(place: &Place) -> PathBuf {
+    let dir = place.at("copy");
+    fs::create_dir(&dir).expect("made");
+    for entry in fs::read_dir(fixture("k3-micro")).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        fs::copy(&path, dir.join(path.file_name().expect("a name"))).expect("copied");
+    }
+    dir
+}
+
+#[test]
+fn a_folder_that_setup_adopted_has_digests_and_one_that_it_never_saw_has_none() {
+    let (place, wanted) = (Place::new(Missteps::none()), wanted());
+    let dir = copied(&place);
+    flip(&dir.join(EXPERTS), ".w1.weight_packed", 7);
+    // Nobody knows what it should be.
+    deltafin(&args(&dir)).ok();
+    flip(&dir.join(EXPERTS), ".w1.weight_packed", 7);
+    place.setup(&["--model", text(&dir)]).ok();
+    flip(&dir.join(EXPERTS), ".w1.weight_packed", 7);
+    assert_refused_and_mended(&place, &dir, EXPERTS, &wanted);
 }
