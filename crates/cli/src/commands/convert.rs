@@ -1,25 +1,24 @@
 //! `convert`: the spine in files of its own.
 
+mod report;
+
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use deltafin_engine::Recipe;
-use deltafin_setup::{ConvertError, Converted, Progress};
+use deltafin_setup::{ConvertError, Progress};
 use deltafin_store::{Checkpoint, SpineNote, pack_dir};
-use serde_json::json;
 
+use self::report::report;
 use crate::args::{Convert, Given, Network};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::load;
 use crate::model_choice;
-use crate::stats::{bytes, seconds};
-use crate::terminal::{self, ProgressLine, Terminal, one_line};
-
-/// Matrices that are named one by one when they are kept as released.
-const NAMED: usize = 10;
+use crate::stats::bytes;
+use crate::terminal::{self, ProgressLine, Terminal};
 
 /// Does it.
 pub(crate) fn convert(asked: &Convert, given: Given) -> Result<(), Failure> {
@@ -71,51 +70,4 @@ fn progress(at: Progress, began: Instant) -> String {
     let (done, total, rate) = (bytes(bytes_done), bytes(total), bytes(rate as u64));
     let file = parts_done + 1;
     format!("{part} ({file} of {parts}): {done} of {total}, {rate}/s, {left:.0} s left")
-}
-
-fn report(
-    asked: &Convert,
-    checkpoint: &Checkpoint,
-    converted: &Converted,
-    took: f64,
-) -> Result<(), Failure> {
-    let Converted { path, recipe, files, found, manifest_mended, .. } = converted;
-    let Converted { bytes: size, source_bytes, kept, .. } = converted;
-    for name in kept.iter().take(NAMED) {
-        terminal::say(&format!("{name} stays as released: a row's scale does not fit into f16"));
-    }
-    if kept.len() > NAMED {
-        terminal::say(&format!("and {} more matrices like it", kept.len() - NAMED));
-    }
-    if asked.json {
-        let report = json!({
-            "path": path.display().to_string(),
-            "recipe": recipe.name(),
-            "files": files,
-            "found": found,
-            "manifest_mended": manifest_mended,
-            "bytes": size,
-            "source_bytes": source_bytes,
-            "seconds": took,
-            "kept": kept,
-        });
-        return terminal::print_line(&report.to_string());
-    }
-    let (place, size) = (path.display().to_string(), bytes(*size));
-    let place = one_line(&place);
-    let made = match files - found {
-        0 if *manifest_mended => "every byte proven, and the manifest mended".to_owned(),
-        0 => "complete already, and every byte proven".to_owned(),
-        made => {
-            let rate = bytes((*source_bytes as f64 / took) as u64);
-            let source = bytes(*source_bytes);
-            format!("{made} made from {source} in {}, {rate}/s", seconds(took))
-        }
-    };
-    terminal::print_line(&format!("{recipe} spine in {place}: {files} files, {size}; {made}"))?;
-    let usual = checkpoint.folder().map(|folder| pack_dir(folder, *recipe));
-    if usual.as_ref() != Some(path) {
-        terminal::say(&format!("use it with --spine '{place}'"));
-    }
-    Ok(())
 }

@@ -3,8 +3,10 @@
 use deltafin_engine::{Counters, Finish, Limits};
 use deltafin_text::chat::{Message, Request};
 use deltafin_text::reply::{Channel, ReplyOptions};
+use serde_json::Value;
 
-use super::{generate, report};
+use super::generate::{self, Generated};
+use super::report;
 use crate::args::{Given, IdsSource, Prompt, Run, Style};
 use crate::failure::Failure;
 use crate::input::Source;
@@ -43,16 +45,7 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     let summary = Summary::new(&loaded.engine, 0, stats, &Counters::default());
     let profile = watchers.finish()?;
     if run.engine.json {
-        let mut report = match (channel, loaded.tokenizer_if_any()) {
-            (Some(channel), Some(tokenizer)) if !run.ids => {
-                let answer = report::answer(tokenizer, channel, &generated)?;
-                report::of_reply(&answer, &generated, &summary)
-            }
-            (_, tokenizer) => {
-                let tokenizer = tokenizer.filter(|_| !run.ids);
-                report::of_text(tokenizer, &generated, &summary)?
-            }
-        };
+        let mut report = for_machines(&run, &loaded, channel, &generated, &summary)?;
         if let Some(profile) = &profile {
             report["profile"] = profile::json(profile);
         }
@@ -68,6 +61,24 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
     match generated.outcome.finish {
         Finish::Cancelled => Err(Failure::Interrupted),
         Finish::Stop(_) | Finish::Length => Ok(()),
+    }
+}
+
+/// The parts of a reply, or a text as it came.
+fn for_machines(
+    run: &Run,
+    loaded: &Loaded,
+    channel: Option<Channel>,
+    generated: &Generated,
+    summary: &Summary,
+) -> Result<Value, Failure> {
+    let tokenizer = loaded.tokenizer_if_any().filter(|_| !run.ids);
+    match (channel, tokenizer) {
+        (Some(channel), Some(tokenizer)) => {
+            let answer = report::answer(tokenizer, channel, generated)?;
+            Ok(report::of_reply(&answer, generated, summary))
+        }
+        (_, tokenizer) => Ok(report::of_text(tokenizer, generated, summary)?),
     }
 }
 

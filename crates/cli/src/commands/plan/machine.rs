@@ -7,7 +7,7 @@ use std::time::Duration;
 use deltafin_budget::{Limits, Rates, SpineFormat};
 use deltafin_checkpoint::Span;
 use deltafin_engine::ModelSpec;
-use deltafin_measure::{DriveError, DriveSpeed, Effort, KernelReport, Options};
+use deltafin_measure::{DriveError, DriveSpeed, Effort, KernelReport, Options, Room};
 use deltafin_store::Checkpoint;
 use serde::Serialize;
 
@@ -53,15 +53,7 @@ impl Machine {
         threads: usize,
     ) -> Result<Machine, Failure> {
         let limits = Limits::read();
-        let room = measuring::room(&limits);
-        let options = Options {
-            isas: vec![asked.engine.isa().unwrap_or_else(|| deltafin_kernels::Isa::best().kind())],
-            threads: vec![threads],
-            names: ["mxfp4", "int8", "bf16"].map(str::to_owned).to_vec(),
-            rows: vec![1, EXPERT_ROWS, SPINE_ROWS],
-            seconds: KERNEL_SECONDS,
-            room,
-        };
+        let options = kernels(asked, threads, measuring::room(&limits));
         // Before the drive is read, which takes longer.
         options.memory().map_err(|refused| measuring::too_little(&limits, refused))?;
         let mut progress = ProgressLine::new(Terminal::detect());
@@ -110,6 +102,18 @@ impl Machine {
             expert_gbps: self.mxfp4_gbps,
             prompt_gmacs: (spine + experts) / (spine / spine_gmacs + experts / self.mxfp4_gmacs),
         }
+    }
+}
+
+/// What is measured of the kernels.
+fn kernels(asked: &Plan, threads: usize, room: Room) -> Options {
+    Options {
+        isas: vec![asked.engine.isa().unwrap_or_else(|| deltafin_kernels::Isa::best().kind())],
+        threads: vec![threads],
+        names: ["mxfp4", "int8", "bf16"].map(str::to_owned).to_vec(),
+        rows: vec![1, EXPERT_ROWS, SPINE_ROWS],
+        seconds: KERNEL_SECONDS,
+        room,
     }
 }
 

@@ -16,6 +16,17 @@ pub(super) fn admit(checkpoint: &Checkpoint, engine: &EngineArgs) -> Result<u64,
     let (rooms, options) = (deltafin_engine::rooms(&checkpoint.catalog), load::options(engine));
     let divided = |budget| Division::of(checkpoint.spec(), &rooms, &options, budget);
     let budget = engine.memory().unwrap_or_else(|| limits.auto());
+    match enough(budget, divided)? {
+        enough if enough <= budget => Ok(enough),
+        enough => Err(too_little(&limits, budget, enough)),
+    }
+}
+
+/// A budget with which everything stays in memory: this one, or the least that is more.
+fn enough(
+    budget: u64,
+    divided: impl Fn(u64) -> Result<Division, EngineError>,
+) -> Result<u64, Failure> {
     let mut enough = budget;
     loop {
         match divided(enough) {
@@ -23,7 +34,7 @@ pub(super) fn admit(checkpoint: &Checkpoint, engine: &EngineArgs) -> Result<u64,
             Ok(division) if whole_mib(Plan::largest(&division.demand)) > enough => {
                 enough = whole_mib(Plan::largest(&division.demand));
             }
-            Ok(division) if division.plan.is_resident() => break,
+            Ok(division) if division.plan.is_resident() => return Ok(enough),
             Ok(_) => {
                 return Err(Failure::new(
                     "not all weights stay in memory with these --slabs and --expert-cache, which \
@@ -38,9 +49,9 @@ pub(super) fn admit(checkpoint: &Checkpoint, engine: &EngineArgs) -> Result<u64,
             Err(other) => return Err(other.into()),
         }
     }
-    if enough <= budget {
-        return Ok(enough);
-    }
+}
+
+fn too_little(limits: &Limits, budget: u64, enough: u64) -> Failure {
     let (Usable { bytes, bound }, all) = (limits.ceiling(), Size(enough));
     let remedy = match bound == Bound::Assumed || enough <= bytes {
         true => format!("give --memory {}M, or see `bench decode`", enough >> 20),
@@ -49,7 +60,7 @@ pub(super) fn admit(checkpoint: &Checkpoint, engine: &EngineArgs) -> Result<u64,
         }
     };
     let budget = Size(budget).beside(all);
-    Err(Failure::new(format!("not all weights fit in {budget}, which this is about: {remedy}")))
+    Failure::new(format!("not all weights fit in {budget}, which this is about: {remedy}"))
 }
 
 /// Reads every expert, of which the tokens of a run choose a few. The spine comes with the first pass. `enough` is
