@@ -31,11 +31,16 @@ pub(super) fn look(checkpoint: Option<&Checkpoint>, place: Option<&Path>) -> Vec
         (None, Some(folder)) if has_room(folder) => written(folder, effort).map(Some),
         _ => return Vec::new(),
     };
+    told(measured, &limits)
+}
+
+/// What was measured, or why it was not.
+fn told(measured: Result<Option<DriveSpeed>, DriveError>, limits: &Limits) -> Vec<Finding> {
     match measured {
         Ok(Some(speed)) => vec![pace(&speed), mode(&speed)],
         Ok(None) => Vec::new(),
         Err(DriveError::TooLittle(refused)) => {
-            let (found, fix) = measuring::lacking(&limits, refused);
+            let (found, fix) = measuring::lacking(limits, refused);
             vec![Finding::trouble(Level::Fault, Code::TooLittleMemory, "speed", found, fix)]
         }
         Err(error) => {
@@ -88,6 +93,7 @@ fn mode(speed: &DriveSpeed) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use deltafin_measure::TooLittle;
 
     fn speed(gbps: f64, notice: Option<&str>) -> DriveSpeed {
         let (how, notice) = ("buffered reads".to_owned(), notice.map(str::to_owned));
@@ -112,5 +118,19 @@ mod tests {
         let found = mode(&speed(3.0, Some("no io_uring reads (refused)")));
         assert_eq!(found.code, Some("DF-DRIVE-04"));
         assert!(found.found.contains("refused"), "{found:?}");
+    }
+    #[test]
+    fn a_drive_that_there_is_no_memory_for_is_not_called_unreadable() {
+        let limits = Limits { data: Some(20 << 20), ..Limits::default() };
+        let refused = TooLittle { least: 34 << 20, most: 4 << 20 };
+        let found = told(Err(refused.into()), &limits);
+        let [found] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((found.level, found.code), (Level::Fault, Some("DF-MEM-01")));
+        assert!(
+            found.found.contains("takes 50.00 MiB of memory, and there is 20.00 MiB"),
+            "{found:?}"
+        );
+        let found = told(Err(DriveError::Nothing), &limits);
+        assert_eq!(found[0].code, Some("DF-DRIVE-05"));
     }
 }
