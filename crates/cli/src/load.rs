@@ -60,8 +60,12 @@ impl Loaded {
         checkpoint: Checkpoint,
         args: &EngineArgs,
     ) -> Result<Loaded, Failure> {
+        let distant = checkpoint.store.distant();
         let loaded = Loaded::without_learned(model, checkpoint, args)?;
         learned::apply(&loaded.engine, args)?;
+        if let Some(distant) = distant {
+            streamed::trim(&*distant).map_err(|error| Failure::about(&loaded.model, &error))?;
+        }
         Ok(loaded)
     }
 

@@ -1,16 +1,18 @@
 //! Models whose experts come over the network when they are needed.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deltafin_fetch::{self as fetch, Event, FetchError, Kept, Patience, Streaming, Watch};
-use deltafin_store::{Checkpoint, Inspection};
+use deltafin_store::{Checkpoint, Distant, Inspection};
 
 use crate::args::{CacheLimit, Network};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::logins;
+use crate::stats::bytes;
 use crate::terminal::{self, one_line};
 
 /// How long a source is waited for that gives nothing.
@@ -89,6 +91,18 @@ pub(crate) fn cache_limit(dir: &Path, network: &Network) -> Result<Option<u64>, 
         Some(CacheLimit(limit)) => Ok(limit),
         None => Ok(Kept::read(dir)?.cache_limit),
     }
+}
+
+/// Makes room where more experts are here than a limit allows that was lowered since they came.
+pub(crate) fn trim(distant: &dyn Distant) -> io::Result<()> {
+    let gone = distant.trim()?;
+    if gone.reads > 0 {
+        let (experts, bytes) = (gone.reads, bytes(gone.bytes));
+        terminal::say(&format!(
+            "cache: {experts} experts went, the coldest first, {bytes}: more was here than --cache-limit allows"
+        ));
+    }
+    Ok(())
 }
 
 fn streaming<'n>(

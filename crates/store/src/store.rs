@@ -1,6 +1,7 @@
 //! The trait that all places of bytes share.
 
 use std::fmt;
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
@@ -72,6 +73,15 @@ pub trait Distant: Send + Sync {
 
     /// Who knows which experts were used most, for when room has to be made.
     fn go_by(&self, _heat: Weak<dyn Heat>) {}
+
+    /// Takes away what is more than may be here, by what is known of use so far, before anything is brought; gives
+    /// what went.
+    ///
+    /// # Errors
+    /// What the drive says where it cannot be taken away.
+    fn trim(&self) -> io::Result<Traffic> {
+        Ok(Traffic::default())
+    }
 
     /// What this process took away to make room.
     fn evicted(&self) -> Traffic {

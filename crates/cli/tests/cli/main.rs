@@ -8,6 +8,7 @@ mod drafter;
 mod eval;
 mod events;
 mod flipped;
+mod full_drive;
 mod gc;
 mod help;
 mod inspect;

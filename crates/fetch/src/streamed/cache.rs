@@ -26,8 +26,10 @@
 //! what its place has is of no use: the next process that counts makes a hole of it. A map that lost its last
 //! lines with the power lost lines of records that came, for those of records that went are synced.
 
+mod evict;
 mod fit;
 mod probe;
+mod trim;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -42,7 +44,6 @@ use super::claim::Claim;
 use super::shelf::Shelf;
 use super::stack::Gathering;
 use super::stacks::Stacks;
-use crate::cut::Owner;
 use crate::map::Digest;
 use crate::{FetchError, folder};
 
@@ -63,14 +64,6 @@ pub(super) struct Cache {
     clock: AtomicU64,
     heat: OnceLock<Weak<dyn Heat>>,
     evicted: Mutex<Traffic>,
-}
-
-/// An expert that could go, and why it is the one.
-struct Candidate {
-    heat: f32,
-    used: u64,
-    shelf: Arc<Shelf>,
-    numbers: Vec<usize>,
 }
 
 impl Cache {
@@ -267,65 +260,6 @@ impl Cache {
             }
         }
         Ok(())
-    }
-
-    /// Takes the coldest experts away until so many bytes are free; says whether they are.
-    fn evict(&self, over: u64) -> io::Result<bool> {
-        let (mut left, mut candidates) = (over, None);
-        while left > 0 {
-            let candidates = candidates.get_or_insert_with(|| self.candidates());
-            let colder = |a: &(usize, &Candidate), b: &(usize, &Candidate)| {
-                a.1.heat.total_cmp(&b.1.heat).then(a.1.used.cmp(&b.1.used))
-            };
-            let coldest = candidates.iter().enumerate().min_by(colder).map(|(at, _)| at);
-            let Some(at) = coldest else { return Ok(false) };
-            let Candidate { shelf, numbers, .. } = candidates.swap_remove(at);
-            left = left.saturating_sub(self.take_away(&shelf, &numbers)?);
-        }
-        Ok(true)
-    }
-
-    /// How much experts are used at this moment.
-    fn heat_of(&self) -> impl Fn(Owner) -> f32 + use<> {
-        let heat = self.heat.get().and_then(Weak::upgrade).map(|heat| heat.heat());
-        move |owner: Owner| match (owner, &heat) {
-            (Owner::Expert(layer, expert), Some((counts, per_layer))) => {
-                let at = layer as usize * per_layer + expert as usize;
-                counts.get(at).copied().unwrap_or(0.0)
-            }
-            _ => 0.0,
-        }
-    }
-
-    /// Every expert that is here and that this process does not read.
-    fn candidates(&self) -> Vec<Candidate> {
-        let heat_of = self.heat_of();
-        let candidate = |(shelf, numbers): (Arc<Shelf>, Vec<usize>)| {
-            let numbers = numbers.filtered(|number| shelf.is_here(number));
-            let used = numbers.iter().map(|number| shelf.used(*number)).max()?;
-            let is_read = numbers.iter().any(|number| shelf.is_read(*number));
-            let heat = heat_of(shelf.piece(numbers[0]).owner);
-            (!is_read).then_some(Candidate { heat, used, shelf, numbers })
-        };
-        self.shelves.iter().flat_map(experts).filter_map(candidate).collect()
-    }
-
-    /// Takes pieces of an expert away; gives how many bytes that are, none where somebody has one in hand.
-    fn take_away(&self, shelf: &Arc<Shelf>, numbers: &[usize]) -> io::Result<u64> {
-        let mut claimed = Vec::new();
-        for number in numbers {
-            let Some(claim) = self.claim(shelf, *number)? else { return Ok(0) };
-            claimed.push((*number, claim));
-        }
-        if numbers.iter().any(|number| shelf.is_read(*number)) {
-            return Ok(0);
-        }
-        shelf.withdraw(numbers)?;
-        self.free(shelf, claimed)?;
-        let mut evicted = self.evicted.lock().unwrap_or_else(PoisonError::into_inner);
-        evicted.reads += 1;
-        evicted.bytes += numbers.iter().map(|number| shelf.piece(*number).bytes).sum::<u64>();
-        Ok(self.charges(shelf, numbers))
     }
 
     /// Bytes that a piece counts for, here or on its way.

@@ -468,6 +468,10 @@ impl Distant for Placed {
         self.reach.cache.go_by(heat);
     }
 
+    fn trim(&self) -> io::Result<Amount> {
+        self.reach.cache.trim()
+    }
+
     fn evicted(&self) -> Amount {
         self.reach.cache.evicted()
     }

@@ -96,6 +96,23 @@ fn least(hub: &Hub, dir: &Path) -> u64 {
 }
 
 #[test]
+fn a_limit_that_was_lowered_holds_before_anything_else_comes() {
+    let (hub, dir) = begun();
+    let all = stream(&hub, dir.path(), IMPATIENT);
+    records(&all).iter().for_each(|record| {
+        distant(&all).bring(record, &AtomicBool::new(false)).unwrap();
+    });
+    drop(all);
+    let limit = 2 * least(&hub, dir.path());
+    assert!(stacked_bytes(dir.path()) > limit);
+    let checkpoint = stream_within(&hub, dir.path(), IMPATIENT, Some(limit)).unwrap();
+    assert!(distant(&checkpoint).trim().unwrap().reads > 0);
+    assert!(stacked_bytes(dir.path()) <= limit);
+    assert_sound(dir.path());
+    assert!(text_of(checkpoint, Prefetch::Off) == local());
+}
+
+#[test]
 fn it_says_the_same_each_record_comes_once_and_files_grow_by_what_is_there() {
     let (hub, dir) = begun();
     let spine = hub.served().bytes();

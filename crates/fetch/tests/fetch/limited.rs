@@ -221,6 +221,35 @@ fn the_coldest_goes_first_and_of_equals_what_was_used_longest_ago() {
     assert_eq!(distant.evicted().reads, fs_evictions(dir.path()));
 }
 
+#[test]
+fn a_limit_that_was_lowered_holds_before_anything_else_comes_and_the_hottest_stays() {
+    let (hub, dir) = begun();
+    let (begun, limit) = (taken(dir.path()), 2 * least(&hub, dir.path()));
+    let all = stream_within(&hub, dir.path(), IMPATIENT, None).unwrap();
+    let records = records(&all);
+    records.iter().for_each(|record| bring(&*distant(&all), record));
+    assert!(taken(dir.path()) - begun > limit);
+    // What another process reads stays with it; here nobody does.
+    drop(all);
+    let checkpoint = limited(&hub, dir.path(), limit);
+    let (spec, distant) = (checkpoint.spec().clone(), distant(&checkpoint));
+    let last = spec.moe_layers().last().unwrap().index();
+    let mut counts = vec![0.0; spec.layers.len() * spec.moe.experts];
+    *counts[..(last + 1) * spec.moe.experts].last_mut().unwrap() = 1.0;
+    counts[spec.moe_layers().next().unwrap().index() * spec.moe.experts + 1] = 2.0;
+    let heat: Arc<dyn Heat> = Arc::new(Made(counts, spec.moe.experts));
+    distant.go_by(Arc::downgrade(&heat) as Weak<dyn Heat>);
+    let (gone, served) = (distant.trim().unwrap(), hub.served().bytes());
+    let left = here(&hub, dir.path(), &records);
+    assert_eq!(gone.reads as usize + left.len(), records.len());
+    assert!(left.contains(&0) && left.contains(&(records.len() - 1)), "{left:?}");
+    let taken = taken(dir.path()) - begun;
+    assert!(0 < taken && taken <= limit, "{taken} of {limit}");
+    assert_eq!((distant.trim().unwrap().reads, hub.served().bytes()), (0, served));
+    assert_sound(dir.path());
+    assert!(text_of(checkpoint, Prefetch::Off) == local());
+}
+
 /// Lines of the maps that take something back.
 fn fs_evictions(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir.join(".deltafin")).unwrap().map(|entry| entry.unwrap().path());

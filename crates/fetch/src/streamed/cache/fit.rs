@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::PoisonError;
 
+use super::evict::is_full;
 use super::{Cache, Place};
 
 impl Cache {
@@ -48,18 +49,26 @@ impl Cache {
             let (a, b) = (key(a), key(b));
             a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
         });
+        let mut full = None;
         for (shelf, number) in candidates {
             let Some(claim) = self.claim(&shelf, number)? else { continue };
             if shelf.is_read(number) {
                 continue;
             }
-            shelf.withdraw(&[number])?;
+            match shelf.withdraw(&[number]) {
+                // A map may lack room for one more line: then one goes whose map has it.
+                Err(error) if is_full(&error) => {
+                    full = Some(error);
+                    continue;
+                }
+                withdrawn => withdrawn?,
+            }
             drop(claim);
             let mut evicted = self.evicted.lock().unwrap_or_else(PoisonError::into_inner);
             evicted.reads += 1;
             evicted.bytes += shelf.piece(number).bytes;
             return Ok(true);
         }
-        Ok(false)
+        full.map_or(Ok(false), Err)
     }
 }
