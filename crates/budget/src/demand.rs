@@ -55,7 +55,7 @@ pub struct Demand {
     pub snapshots: u64,
     /// Requests on their way to a server, and what they are while they are read; none of a program that serves nobody.
     pub requests: u64,
-    /// What a command takes for itself besides the engine, such as memory to measure with.
+    /// What a command takes for itself besides the engine, such as memory to measure with, or what is on its way takes.
     pub besides: u64,
     /// The buffers of a pass, by its rows.
     pub workspace: Workspace,

@@ -19,7 +19,11 @@ impl fmt::Display for Plan {
             line("  requests", self.requests, "to the server, coming and being read".into())?;
         }
         if self.besides > 0 {
-            line("  besides", self.besides, "what the command itself takes".into())?;
+            line(
+                "  besides",
+                self.besides,
+                "what the command takes, or experts on their way".into(),
+            )?;
         }
         line(
             "  workspace",

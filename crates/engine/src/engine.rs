@@ -40,6 +40,7 @@ impl Engine {
         let isa = options.isa.map_or(Ok(Isa::best()), Isa::new)?;
         let limits = Limits::read();
         let rooms = residency::rooms(&checkpoint.catalog);
+        let options = options.with_coming(&checkpoint);
         let divide = |budget| {
             let division = Division::of(&spec, &rooms, &options, budget);
             division.map_err(|error| residency::explain(&limits, error))

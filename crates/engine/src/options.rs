@@ -1,6 +1,7 @@
 //! What can be set on an engine. None of it changes a token.
 
 use deltafin_kernels::IsaKind;
+use deltafin_store::Checkpoint;
 use deltafin_store::drive::IoMode;
 use deltafin_stream::Prefetch;
 use std::num::NonZeroUsize;
@@ -62,7 +63,7 @@ pub struct EngineOptions {
     pub snapshots: SnapshotMemory,
     /// How much of it is for requests to a server.
     pub requests: RequestMemory,
-    /// How much of it the caller takes for itself besides the engine.
+    /// How much of it the caller takes for itself besides the engine, which adds what is on its way to the store.
     pub besides: u64,
     /// How drives are read.
     pub io: IoMode,
@@ -74,6 +75,14 @@ pub struct EngineOptions {
     pub cache: bool,
     /// Bytes of experts that may be kept for good, once it is known which are used most.
     pub pin: u64,
+}
+
+impl EngineOptions {
+    /// These, with what the store of a checkpoint takes of memory for what is on its way to it.
+    pub fn with_coming(self, checkpoint: &Checkpoint) -> EngineOptions {
+        let coming = checkpoint.store.distant().map_or(0, |distant| distant.coming_bytes());
+        EngineOptions { besides: self.besides.saturating_add(coming), ..self }
+    }
 }
 
 impl Default for EngineOptions {

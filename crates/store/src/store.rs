@@ -68,6 +68,11 @@ pub trait Distant: Send + Sync {
     /// How many of these calls at once are of use.
     fn lanes(&self) -> usize;
 
+    /// Bytes of memory that what is on its way takes until it is here, at the most.
+    fn coming_bytes(&self) -> u64 {
+        0
+    }
+
     /// How its source was asked so far.
     fn asked(&self) -> Asked;
 

@@ -7,7 +7,7 @@ use deltafin_budget::{
     Bound, BudgetError, Demand, Form, GUESSED, Learned, Limits, Outlook, PlanError, Rates, Rooms,
     SpineFormat, Touched, Usable,
 };
-use deltafin_engine::{Division, EngineError, ModelSpec, Prefetch, Recipe};
+use deltafin_engine::{Division, EngineError, EngineOptions, ModelSpec, Prefetch, Recipe};
 use deltafin_store::{Checkpoint, SpineChoice};
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ pub(crate) fn plan(asked: &Plan, given: Given) -> Result<(), Failure> {
     let limits = Limits::read();
     let (budget, memory) = budget(&limits, asked.engine.memory());
     // Before anything is measured: a budget that is too small is no reason to wait.
-    let options = load::options(&asked.engine);
+    let options = target.options(load::options(&asked.engine));
     let division = Division::of(target.spec(), &target.rooms(), &options, budget);
     let division = division.map_err(|error| match error {
         // What this machine has is no question where somebody says how much there is.
@@ -165,6 +165,14 @@ impl Target {
         match self {
             Target::Released(_, format) => *format,
             Target::Opened { checkpoint, .. } => format_of(checkpoint.recipe()),
+        }
+    }
+
+    /// These, with what is on its way to it.
+    fn options(&self, options: EngineOptions) -> EngineOptions {
+        match self {
+            Target::Released(..) => options,
+            Target::Opened { checkpoint, .. } => options.with_coming(checkpoint),
         }
     }
 

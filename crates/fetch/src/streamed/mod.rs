@@ -480,6 +480,10 @@ impl Distant for Placed {
         self.reach.lanes
     }
 
+    fn coming_bytes(&self) -> u64 {
+        self.reach.lanes as u64 * self.reach.cache.stacks().longest_slot()
+    }
+
     fn asked(&self) -> Asked {
         let Traffic { requests, waits, .. } = &self.reach.traffic;
         let [requests, waits] = [requests, waits].map(|count| count.load(Ordering::Relaxed));

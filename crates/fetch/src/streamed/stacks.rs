@@ -115,6 +115,11 @@ impl Stacks {
         self.0.len()
     }
 
+    /// Bytes of the longest slot of any layer; 0 where experts are in the shards.
+    pub(super) fn longest_slot(&self) -> u64 {
+        self.0.values().map(Stack::slot_bytes).max().unwrap_or(0)
+    }
+
     /// Where the files are, by layer.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.values().map(Stack::path)

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use deltafin_checkpoint::Span;
-use deltafin_engine::Prefetch;
+use deltafin_engine::{Engine, EngineOptions, Prefetch};
 use deltafin_fetch::{Event, FetchError, Layout, Order, Spine, Wanted, give_up, install, verify};
 use deltafin_store::{Checkpoint, Distant};
 use deltafin_testkit::hub::{Hub, Misstep, Missteps, checkpoint_files};
@@ -93,6 +93,24 @@ fn least(hub: &Hub, dir: &Path) -> u64 {
         FetchError::Limit { least, .. } => least,
         other => panic!("{other}"),
     }
+}
+
+/// Where experts lie in the shards they are written as they come.
+#[test]
+fn records_that_are_on_their_way_are_a_part_of_the_plan() {
+    let (hub, dir) = begun();
+    let checkpoint = stream(&hub, dir.path(), IMPATIENT);
+    let record = records(&checkpoint).iter().map(|record| record[0].len()).max().unwrap();
+    let planned = |checkpoint: Checkpoint| {
+        let engine = Engine::open(checkpoint, EngineOptions::default()).unwrap();
+        engine.plan().unwrap().besides
+    };
+    let besides = planned(checkpoint);
+    assert!((4 * record..4 * (record + 2 * 4096)).contains(&besides), "{besides} for {record}");
+    assert_eq!(planned(open("k3-micro")), 0);
+    let shards = tempfile::tempdir().unwrap();
+    set_up(&hub, shards.path(), Wanted::Spine).unwrap();
+    assert_eq!(planned(stream(&hub, shards.path(), IMPATIENT)), 0);
 }
 
 #[test]

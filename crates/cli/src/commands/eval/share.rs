@@ -63,7 +63,7 @@ impl Share {
         let mut most: Option<(u64, Part)> = None;
         for (checkpoint, engine) in models {
             let rooms = deltafin_engine::rooms(&checkpoint.catalog);
-            let options = load::options(engine);
+            let options = load::options(engine).with_coming(checkpoint);
             // What is refused whatever it is names the least.
             match Division::of(checkpoint.spec(), &rooms, &options, 0) {
                 Err(EngineError::Budget(BudgetError::Plan(PlanError::TooSmall {
