@@ -62,7 +62,7 @@ pub enum FetchError {
     )]
     NoHoles { path: PathBuf, reason: io::Error },
     #[error(
-        "{}: the file system of this drive leaves no holes in files (exFAT and FAT do not, nor do some shares), so that some layers of the model would take the room of all of it; fetch all but the experts with --stream, or all of it with --full, or give a folder on another drive with --model",
+        "{}: the file system of this drive leaves no holes in files (exFAT and FAT do not, nor do some shares), and all of the model was begun here, so that some layers would take the room of all; go on with --full, or give another folder with --model",
         path.display()
     )]
     NoParts { path: PathBuf },

@@ -268,7 +268,8 @@ async fn forecaster(
 
 /// How much to bring: what was said, what the folder was begun with, or what fits; `most` is how much room
 /// all of it takes, where that is not just the bytes of the files. Layers are no part of what was finished
-/// before, or is to be streamed: such a folder stays what it is.
+/// before, or is to be streamed: such a folder stays what it is. Nor are they where a part of a shard would take the room
+/// of all of it: there their experts come once all else is here.
 fn choose(
     order: &Order<'_>,
     listing: &Listing,
@@ -280,6 +281,10 @@ fn choose(
         (Wanted::Fitting | Wanted::Layers(_), Some((Kind::Stream, _))) => Wanted::Spine,
         (Wanted::Fitting, Some((Kind::Full, _))) => Wanted::All,
         (Wanted::Layers(_), Some((Kind::Full, true))) => Wanted::All,
+        (Wanted::Layers(_), None) if order.layout == Layout::Layers || !has_holes(order) => {
+            watch.event(Event::LayersLater);
+            Wanted::Spine
+        }
         (Wanted::All | Wanted::Spine | Wanted::Layers(_), _) => order.wanted.clone(),
         (Wanted::Fitting, None) => {
             let needed = most.unwrap_or_else(|| room::needed(order.dir, listing));
@@ -297,19 +302,23 @@ fn choose(
 /// Whether what is wanted lies layer by layer. Refuses a part of a model that would take the room of all of it.
 fn is_layered(order: &Order<'_>, listing: &Listing, wanted: &Wanted) -> Result<bool, FetchError> {
     let path = || order.dir.to_owned();
-    let has_holes = || hole::is_unwritten_free(order.dir);
     match wanted {
         Wanted::Spine => {}
-        Wanted::Layers(_) if !has_holes() => return Err(FetchError::NoParts { path: path() }),
+        Wanted::Layers(_) if !has_holes(order) => return Err(FetchError::NoParts { path: path() }),
         Wanted::Layers(_) | Wanted::All | Wanted::Fitting => return Ok(false),
     }
     let begun = layered::begun(order.dir, listing);
     match begun.map_err(|error| FetchError::disk(order.dir, error))? {
         Begun::Layered => Ok(true),
-        Begun::Released if has_holes() => Ok(false),
+        Begun::Released if has_holes(order) => Ok(false),
         Begun::Released | Begun::Both => Err(FetchError::Begun { path: path() }),
-        Begun::Nothing => Ok(order.layout == Layout::Layers || !has_holes()),
+        Begun::Nothing => Ok(order.layout == Layout::Layers || !has_holes(order)),
     }
+}
+
+/// Whether what is not there yet of a file takes no room.
+fn has_holes(order: &Order<'_>) -> bool {
+    hole::is_unwritten_free(order.dir)
 }
 
 /// How the spine is to lie: nothing is given back to the drive where shards are no files with holes.

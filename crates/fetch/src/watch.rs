@@ -21,6 +21,9 @@ pub enum Event<'e> {
         /// Bytes that there is room for.
         free: u64,
     },
+    /// Only layers were asked for, and a part of a file would take the room of all of it: all but the experts comes, and
+    /// those of the layers are to be fetched then.
+    LayersLater,
     /// So many bytes were here already, and are what they should be.
     Kept {
         /// How many.

@@ -54,7 +54,8 @@ pub(crate) struct SetupArgs {
     /// Get only what these layers need, and what is in none; the rest can follow later, and the drafter with it
     ///
     /// Of a model that is here and streams its experts, these layers' are fetched, as by 'deltafin warm --layers'; it
-    /// runs all the while. Of a whole model nothing is to be fetched.
+    /// runs all the while. Of a whole model nothing is to be fetched. On a drive without holes in files all but the experts
+    /// comes first, and the rest when it is needed.
     #[arg(long, value_name = "FIRST-LAST")]
     layers: Option<Layers>,
 
@@ -63,7 +64,7 @@ pub(crate) struct SetupArgs {
     /// auto puts them into the shards they are of, whose files have holes for the others; on a drive without holes in
     /// files (exFAT, FAT, some shares) into one file for each layer, as layers does on any drive. A folder that was
     /// begun stays as it is; --full makes the same files of both.
-    #[arg(long, value_enum, default_value = "auto", conflicts_with_all = ["full", "layers"])]
+    #[arg(long, value_enum, default_value = "auto", conflicts_with = "full")]
     layout: LayoutArg,
 
     /// How what every token uses is to lie

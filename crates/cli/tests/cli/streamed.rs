@@ -363,6 +363,24 @@ fn set_up_that_is_killed_goes_on_too() {
     assert_in_flight(&place.hub, &mut 0, kills());
 }
 
+/// As on a drive whose files have no holes.
+#[test]
+fn layers_come_where_they_lie_layer_by_layer_and_the_rest_when_it_is_needed() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    let layers = ["--layers", "2-3", "--layout", "layers", "--model", text(&dir)];
+    let out = place.setup(&layers);
+    assert!(out.err.contains("one file for each layer"), "{out:?}");
+    out.ok();
+    let shown = place.run(&["warm", "--layers", "2-3", "--show", text(&dir)]).ok();
+    assert!(shown.contains("here"), "{shown}");
+    let came = place.hub.served().bytes();
+    place.run(&["warm", "--layers", "2-3", text(&dir)]).ok();
+    assert_eq!(place.hub.served().bytes(), came, "the experts of the layers are here");
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted());
+    assert!(place.hub.served().bytes() > came);
+}
+
 /// Every file below a folder, as text where it is text.
 fn all_text(dir: &Path) -> String {
     let entries = std::fs::read_dir(dir).expect("a folder").map(|entry| entry.expect("an entry"));

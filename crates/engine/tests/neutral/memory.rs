@@ -226,9 +226,12 @@ fn memory_budgets_and_all_flags_about_reads_are_neutral() {
     let choices = [budgets.len(), sources.len(), Prefetch::ALL.len(), slabs.len(), 2, PASTS.len()];
     for row in all_pairs(&choices) {
         let past = PASTS[row[5]];
-        let (source, memory) = (sources[row[1]], Some(budgets[row[0]]));
+        let source = sources[row[1]];
         let (prefetch, slabs, cache) = (Prefetch::ALL[row[2]], slabs[row[3]], row[4] == 1);
         let (checkpoint, io, _place) = source.of(&checkpoint);
+        // So that what is left for all else is the same.
+        let coming = checkpoint.store.distant().map_or(0, |distant| distant.coming_bytes());
+        let memory = Some(budgets[row[0]] + whole_mib(coming));
         let options = EngineOptions { memory, io, prefetch, slabs, cache, ..usual };
         let (plan, got) = open_and_trace(checkpoint, options, past);
         assert_eq!(got.ids, wanted.ids, "{source:?} {past:?} {options:?}");

@@ -95,6 +95,16 @@ fn least(hub: &Hub, dir: &Path) -> u64 {
     }
 }
 
+/// As on a drive without holes: all else is here, and whoever asked fetches the layers' experts then.
+#[test]
+fn layers_alone_are_no_part_of_a_folder_that_lies_layer_by_layer() {
+    let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
+    set_up_as(&hub, dir.path(), Wanted::Layers(2..=3), Layout::Layers).unwrap();
+    assert!(dir.path().join(".deltafin/stream.json").exists());
+    assert!(text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Off) == local());
+    assert!(!stacks(dir.path()).is_empty());
+}
+
 /// Where experts lie in the shards they are written as they come.
 #[test]
 fn records_that_are_on_their_way_are_a_part_of_the_plan() {

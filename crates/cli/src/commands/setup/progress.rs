@@ -115,6 +115,11 @@ impl Watch for Progress {
                 );
                 self.say("streams", &words, json!({"needed": needed, "free": free}));
             }
+            Event::LayersLater => {
+                let words = "experts lie in one file for each layer here: all but them comes first, then those of the \
+                             layers that were asked for; the rest comes when it is needed";
+                self.say("layers_later", words, json!({}));
+            }
             Event::Keeps => {
                 let words = "this drive takes no part of a file back: the released spine stays beside the int8 one";
                 self.say("keeps", words, json!({}));
