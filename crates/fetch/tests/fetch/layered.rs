@@ -17,7 +17,7 @@ use deltafin_testkit::hub::{Hub, Misstep, Missteps, checkpoint_files};
 use deltafin_testkit::{fixture, open};
 
 use crate::streamed::{assert_once, local, set_up, set_up_as, stream, stream_within, text_of};
-use crate::support::{IMPATIENT, contents, order, quiet, whole_hub};
+use crate::support::{CALM, IMPATIENT, contents, order, quiet, whole_hub};
 
 /// A hub, and a folder that has all but the experts.
 fn begun() -> (Hub, tempfile::TempDir) {
@@ -145,7 +145,7 @@ fn it_says_the_same_each_record_comes_once_and_files_grow_by_what_is_there() {
     let (hub, dir) = begun();
     let spine = hub.served().bytes();
     hub.answer_late(Duration::from_millis(4));
-    assert!(text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Auto) == local());
+    assert!(text_of(stream(&hub, dir.path(), CALM), Prefetch::Auto) == local());
     assert_once(&hub);
     let came = hub.served().bytes();
     assert!(came > spine);
@@ -273,23 +273,27 @@ fn what_was_ended_in_between_loses_what_was_in_flight_alone() {
 #[test]
 fn it_becomes_whole_and_a_stopped_upgrade_goes_on() {
     let (hub, dir) = begun();
+    let hub = Arc::new(hub);
     let wanted = text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Off);
     let came = hub.served().ranges;
     // Stopped on the way: some shards are whole by then, the others lie as they did.
     let (endpoint, source) = (hub.endpoint(), crate::support::source());
     let (stop, kept) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
-    let heard = stop.clone();
+    let (heard, giver) = (stop.clone(), hub.clone());
     let watch = move |event: Event<'_>| {
         if let Event::Done { name } = event
             && name.ends_with(".safetensors")
             && kept.fetch_add(1, Ordering::Relaxed) == 2
         {
+            // It gives no more, so that nothing ends before it is stopped.
+            giver.misstep(Missteps::of(&[Misstep::Silence], u64::MAX));
             heard.store(true, Ordering::Relaxed);
         }
     };
     hub.answer_late(Duration::from_millis(9));
     let whole = Order { wanted: Wanted::All, ..order(&source, dir.path(), &endpoint) };
     install(&whole, Arc::new(watch), &stop).unwrap_err();
+    hub.misstep(Missteps::none());
     set_up(&hub, dir.path(), Wanted::All).unwrap();
     for (name, ranges) in came {
         let all = &hub.served().ranges[&name];

@@ -44,7 +44,7 @@ pub(crate) fn set_up_as(
     layout: Layout,
 ) -> Result<u64, FetchError> {
     let (source, endpoint) = (source(), hub.endpoint());
-    let order = Order { wanted, layout, ..order(&source, dir, &endpoint) };
+    let order = Order { wanted, layout, patience: CALM, ..order(&source, dir, &endpoint) };
     install(&order, quiet(), &AtomicBool::new(false)).map(|installed| installed.received)
 }
 
@@ -225,7 +225,7 @@ fn two_at_a_time_share_what_comes() {
     hub.answer_late(Duration::from_millis(4));
     let wanted = local();
     thread::scope(|scope| {
-        let run = || text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Auto);
+        let run = || text_of(stream(&hub, dir.path(), CALM), Prefetch::Auto);
         let both = [scope.spawn(run), scope.spawn(run)];
         for one in both {
             assert!(one.join().unwrap() == wanted);
