@@ -1,0 +1,157 @@
+//! Pieces that somebody asked for, from the source to the folder, each by one process.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use deltafin_store::{Hold, StoreError};
+use tokio::time::sleep;
+
+use super::cache::Place;
+use super::claim::Claim;
+use super::held::Held;
+use super::reach::Reach;
+use super::shelf::Shelf;
+use crate::FetchError;
+use crate::cut::Piece;
+use crate::map::Digest;
+use crate::piece::{self, Broken, Sink};
+
+/// Between two looks at whether to stop, or whether another process has fetched what is wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A source that has sent no byte for so long gives nothing, as far as an interrupt is concerned: its connections may
+/// stand still long before anybody says so.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// A file that has another entity tag than before is asked for again this often, where that may be.
+const TRIES: u32 = 3;
+
+/// Pieces of a shelf, by their numbers.
+pub(super) type Part = (Arc<Shelf>, std::ops::Range<usize>);
+
+impl Reach {
+    /// Brings what is not here of a read's pieces, unless other processes do, and holds all of them.
+    pub(super) fn hold(&self, parts: &[Part], stop: &AtomicBool) -> Result<Hold, StoreError> {
+        let mut claims = Vec::new();
+        loop {
+            let mut held = Held::of(parts.to_vec(), self.cache.time());
+            let missing = held.missing();
+            let Some((shelf, number)) = missing.first() else {
+                if let Some(mark) = held.mark() {
+                    held.claims = claims;
+                    return Ok(Hold::new(mark, Box::new(held)));
+                }
+                continue;
+            };
+            let disk =
+                |error| shelf.failed(*number, FetchError::disk(shelf.path(), error).to_string());
+            let admitted = self.admit(&missing).map_err(disk)?;
+            let Some(admitted) = admitted else {
+                // Nothing is held while others are waited for, who may wait for this.
+                drop((held, std::mem::take(&mut claims)));
+                if self.is_to_stop(stop, true) {
+                    return Err(shelf.failed(*number, "interrupted".to_owned()));
+                }
+                thread::sleep(LOOK);
+                continue;
+            };
+            for ((shelf, number), claim) in missing.iter().zip(admitted) {
+                if let Err(error) = self.fetch(shelf, *number, stop) {
+                    self.cache.let_go(shelf, *number, claim);
+                    return Err(error);
+                }
+                claims.push(claim);
+            }
+        }
+    }
+
+    /// The right to fetch these, as [`Cache::admit`]; one that needs no room, of none, where another process brought
+    /// one of them.
+    fn admit(&self, missing: &[Place]) -> io::Result<Option<Vec<Claim>>> {
+        let look = || -> io::Result<bool> {
+            missing.iter().try_for_each(|(shelf, _)| shelf.look())?;
+            Ok(missing.iter().any(|(shelf, number)| shelf.is_here(*number)))
+        };
+        if look()? {
+            return Ok(Some(Vec::new()));
+        }
+        let admitted = self.cache.admit(missing)?;
+        // Whoever had one before may have brought it.
+        if look()? { Ok(Some(Vec::new())) } else { Ok(admitted) }
+    }
+
+    /// Brings a piece here that this process may fetch.
+    fn fetch(&self, shelf: &Shelf, number: usize, stop: &AtomicBool) -> Result<(), StoreError> {
+        let piece = shelf.piece(number);
+        let disk = |error| shelf.failed(number, FetchError::disk(shelf.path(), error).to_string());
+        let stopped = || shelf.failed(number, "interrupted".to_owned());
+        let gathered = self.cache.stacks().gathering(shelf, number);
+        let to: &dyn Sink = gathered.as_ref().map_or(shelf, |gathered| gathered);
+        let mut tries = 1;
+        let digest = loop {
+            match self.range(to, piece, stop).ok_or_else(stopped)? {
+                Ok(digest) => break digest,
+                Err(Broken::Changed(_)) if tries < TRIES && shelf.forgets_tag() => tries += 1,
+                Err(Broken::Changed(why)) => {
+                    return Err(shelf.failed(number, self.replaced(shelf, &why)));
+                }
+                Err(Broken::Lasting(why)) => {
+                    let later = "what came is kept, ask again when its source can be reached";
+                    return Err(shelf.failed(number, format!("{why}; {later}")));
+                }
+                Err(Broken::Disk(error)) => return Err(disk(error)),
+            }
+        };
+        self.cache.keep(shelf, number, digest, gathered).map_err(disk)
+    }
+
+    /// That a source has another file than the one that the folder was set up with, and what helps.
+    fn replaced(&self, shelf: &Shelf, why: &str) -> String {
+        let (dir, asked) = (self.dir.display(), &self.asked);
+        let remedy = match shelf.is_told_by_tag() {
+            true => format!(
+                "'deltafin setup --stream --model {dir}' fetches what is there now in place of it, and --full all of it"
+            ),
+            // A folder goes on with the commit that it was begun with.
+            false => format!(
+                "ask again later, or 'deltafin setup --stream --source {asked} --model FOLDER' fetches what is there now into another folder"
+            ),
+        };
+        format!("it was replaced at its source: {why}; {remedy}")
+    }
+
+    /// Fetches a piece; nothing if it was stopped.
+    fn range(
+        &self,
+        to: &dyn Sink,
+        piece: Piece,
+        stop: &AtomicBool,
+    ) -> Option<Result<Digest, Broken>> {
+        // Whoever asks anew waits anew.
+        self.traffic.try_again();
+        self.runtime.as_ref()?.block_on(async {
+            tokio::select! {
+                fetched = piece::fetch(&self.traffic, to, piece) => Some(fetched),
+                () = self.stopped(stop) => None,
+            }
+        })
+    }
+
+    fn is_to_stop(&self, stop: &AtomicBool, is_waiting: bool) -> bool {
+        stop.load(Ordering::Relaxed) || is_waiting && self.interrupted.load(Ordering::Relaxed)
+    }
+
+    async fn stopped(&self, stop: &AtomicBool) {
+        let (mut came, mut since) = (self.silence.came(), Instant::now());
+        while !self.is_to_stop(stop, self.silence.is_told() || since.elapsed() >= QUIET) {
+            sleep(LOOK).await;
+            let now = self.silence.came();
+            if now != came {
+                (came, since) = (now, Instant::now());
+            }
+        }
+    }
+}
