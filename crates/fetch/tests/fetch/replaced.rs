@@ -106,25 +106,24 @@ fn assert_names(message: &str, words: &[&str]) {
 
 #[test]
 fn a_streamed_shard_that_was_replaced_is_named_and_comes_anew() {
-    for told in [Told::Tags, Told::Dates] {
-        for (bytes, what) in [(other(SHARD), "where it was"), (longer(SHARD), "bytes where it had")]
-        {
-            let (hub, source, dir) = mirror(told);
-            bring(&source, dir.path(), Wanted::Spine).unwrap();
-            ask(dir.path(), SHARD).unwrap();
-            hub.replace(SHARD, bytes.clone());
-            let refused = ask(dir.path(), SHARD).unwrap_err();
-            let remedy = format!("'deltafin setup --stream --model {}'", dir.path().display());
-            let what =
-                if told == Told::Dates && what == "where it was" { "last changed" } else { what };
-            assert_names(&refused, &[SHARD, what, &remedy]);
-            // What is here is ready as it is, until the new one is asked for.
-            assert_eq!(bring(&source, dir.path(), Wanted::Fitting).unwrap().received, 0);
-            assert!(bring(&source, dir.path(), Wanted::Spine).unwrap().received > 0);
-            ask(dir.path(), SHARD).unwrap();
-            bring(&source, dir.path(), Wanted::All).unwrap();
-            assert_of(&[(SHARD, bytes)], dir.path());
-        }
+    for (told, bytes, what) in [
+        (Told::Tags, other(SHARD), "where it was"),
+        (Told::Dates, other(SHARD), "last changed"),
+        (Told::Dates, longer(SHARD), "bytes where it had"),
+    ] {
+        let (hub, source, dir) = mirror(told);
+        bring(&source, dir.path(), Wanted::Spine).unwrap();
+        ask(dir.path(), SHARD).unwrap();
+        hub.replace(SHARD, bytes.clone());
+        let refused = ask(dir.path(), SHARD).unwrap_err();
+        let remedy = format!("'deltafin setup --stream --model {}'", dir.path().display());
+        assert_names(&refused, &[SHARD, what, &remedy]);
+        // What is here is ready as it is, until the new one is asked for.
+        assert_eq!(bring(&source, dir.path(), Wanted::Fitting).unwrap().received, 0);
+        assert!(bring(&source, dir.path(), Wanted::Spine).unwrap().received > 0);
+        ask(dir.path(), SHARD).unwrap();
+        bring(&source, dir.path(), Wanted::All).unwrap();
+        assert_of(&[(SHARD, bytes)], dir.path());
     }
 }
 
@@ -198,24 +197,25 @@ fn bring_while(
 
 #[test]
 fn what_changes_while_setup_runs_is_not_called_whole() {
-    for told in [Told::Tags, Told::Dates] {
-        let (hub, source, dir) = mirror(told);
-        let ended = bring_while(&hub, &source, dir.path(), Wanted::All, EARLY).unwrap_err();
-        assert!(matches!(ended, FetchError::Replaced(_)), "{ended}");
-        assert!(!dir.path().join(".deltafin/install.json").exists());
-        fs::remove_file(dir.path().join(EARLY)).unwrap();
-        bring(&source, dir.path(), Wanted::All).unwrap();
-        assert_of(&[(EARLY, other(EARLY))], dir.path());
+    let (hub, source, dir) = mirror(Told::Dates);
+    let ended = bring_while(&hub, &source, dir.path(), Wanted::All, EARLY).unwrap_err();
+    assert!(matches!(ended, FetchError::Replaced(_)), "{ended}");
+    assert!(!dir.path().join(".deltafin/install.json").exists());
+    fs::remove_file(dir.path().join(EARLY)).unwrap();
+    bring(&source, dir.path(), Wanted::All).unwrap();
+    assert_of(&[(EARLY, other(EARLY))], dir.path());
+}
 
-        let (hub, source, dir) = mirror(told);
-        let ended = bring_while(&hub, &source, dir.path(), Wanted::Spine, OTHER).unwrap_err();
-        assert!(matches!(ended, FetchError::Moved(..)), "{ended}");
-        assert_names(&ended.to_string(), &[OTHER, "'deltafin setup --stream --model"]);
-        assert!(!dir.path().join(".deltafin/stream.json").exists());
-        bring(&source, dir.path(), Wanted::Spine).unwrap();
-        bring(&source, dir.path(), Wanted::All).unwrap();
-        assert_of(&[(OTHER, other(OTHER))], dir.path());
-    }
+#[test]
+fn what_changes_while_all_but_the_experts_comes_is_not_called_ready() {
+    let (hub, source, dir) = mirror(Told::Tags);
+    let ended = bring_while(&hub, &source, dir.path(), Wanted::Spine, OTHER).unwrap_err();
+    assert!(matches!(ended, FetchError::Moved(..)), "{ended}");
+    assert_names(&ended.to_string(), &[OTHER, "'deltafin setup --stream --model"]);
+    assert!(!dir.path().join(".deltafin/stream.json").exists());
+    bring(&source, dir.path(), Wanted::Spine).unwrap();
+    bring(&source, dir.path(), Wanted::All).unwrap();
+    assert_of(&[(OTHER, other(OTHER))], dir.path());
 }
 
 /// What is promised where a server says nothing of a file but its length.
