@@ -207,9 +207,9 @@ fn state(spec: &ModelSpec, context: usize) -> u64 {
 const PROGRAM: u64 = 32 << 20;
 /// The touched part of a thread's stack, with what the allocator keeps for the thread.
 const PER_THREAD: u64 = 256 << 10;
-/// What the catalog keeps of one expert.
+/// What is kept of one expert: its place, a digest and where that lies, a sum, its slot and how often it was used.
 const PER_EXPERT: u64 = 256;
-/// What the tokenizer keeps of one rank: its bytes, two tables, and room to grow in.
+/// What the tokenizer keeps of one rank: its bytes, two tables, and room to grow in; and the sum of its row.
 const PER_RANK: u64 = 256;
 
 fn fixed(spec: &ModelSpec, threads: usize) -> u64 {

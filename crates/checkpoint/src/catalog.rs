@@ -96,7 +96,7 @@ impl Catalog {
     }
 
     /// What the layers' spines, in their order, and then the head are held against once they are
-    /// read. Nothing without a pack: no digest comes with the released weights.
+    /// read. Nothing without a pack: what is noted of released weights is for whoever has their bytes to say.
     pub fn seals(&self) -> &[Seal] {
         &self.seals
     }

@@ -16,7 +16,7 @@
 //! before, or they are read once more and then refused. A slot or half that is being filled or used is
 //! never given to something else. No record is read twice in a pass that takes each layer's experts in
 //! ascending order, but for a read that failed. A read that fails is told to whoever asked for it, and
-//! only to them. No memory is allocated once all arenas are there.
+//! only to them. No memory is allocated once all arenas are there, but to hold something against digests for the first time.
 //!
 //! **Relies on.** One pass at a time: whoever begins one takes over what the last one left behind.
 #![forbid(unsafe_code)]
@@ -32,12 +32,14 @@ mod lease;
 mod parts;
 mod proofs;
 mod rows;
+mod settle;
 mod shared;
 #[cfg(test)]
 mod simulation;
 mod slots;
 mod stream;
 mod sums;
+mod taken;
 mod victim;
 mod watch;
 

@@ -79,7 +79,9 @@ impl Proofs {
         match self.catalog.seals().get(unit) {
             Some(seal) => {
                 let front = seal.front().map_or(Ok(Vec::new()), |span| self.read(span))?;
-                if let Some(chunk) = seal.broken(&front, bytes) {
+                if let Some(chunk) =
+                    seal.broken(&front, bytes, &|bytes| digest(bytes, self.share()))
+                {
                     return Err(damaged(&*self.store, chunk));
                 }
             }

@@ -87,16 +87,12 @@ impl Rows {
             let Some(span) = Span::new(shard, at, end - at) else { break };
             block.resize(span.len() as usize, 0);
             store.read_exact(span, &mut block)?;
-            let inside = |from: u64, to: u64| {
-                let within = |at: u64| (at.clamp(span.offset(), end) - span.offset()) as usize;
-                &block[within(from)..within(to)]
-            };
+            let part = |of: Span| inside(&block, span, of);
             for (hasher, piece) in hashers.iter_mut().zip(pieces) {
-                hasher.update(inside(piece.span.offset(), piece.span.end()));
+                hasher.update(part(piece.span));
             }
-            for (row, span) in self.rows_in(span) {
-                sums.push((row as usize, sum(inside(span.offset(), span.end()), &alone)));
-            }
+            let rows = self.rows_in(span);
+            sums.extend(rows.map(|(row, span)| (row as usize, sum(part(span), &alone))));
             at = end;
         }
         match hashers.iter().zip(pieces).find(|(hasher, piece)| hasher.finish() != piece.digest) {
@@ -123,4 +119,10 @@ impl Rows {
         let is_there = span.shard() == table.shard();
         rows.take_while(move |(_, found)| is_there && found.end() <= span.end())
     }
+}
+
+/// The bytes of a block that are of another span of its shard.
+fn inside(block: &[u8], at: Span, of: Span) -> &[u8] {
+    let place = |offset: u64| (offset.clamp(at.offset(), at.end()) - at.offset()) as usize;
+    &block[place(of.offset())..place(of.end())]
 }

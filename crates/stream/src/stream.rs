@@ -16,19 +16,20 @@ use crate::parts::{UnitRooms, number_of, parts, parts_of};
 use crate::proofs::Proofs;
 use crate::shared::Shared;
 use crate::slots::{Key, Slots};
+use crate::taken::Taken;
 use crate::watch::Watched;
 use crate::{Layout, ReadWatcher, Share, SpineLease, StreamError};
 
 /// The moving weights of one checkpoint.
 pub struct Stream {
-    shared: Arc<Shared>,
-    reader: Box<dyn Reader>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) reader: Box<dyn Reader>,
     layout: Layout,
     /// Whether the router's guesses are of any use.
     guesses: bool,
     /// What is read into: by units that stay, by those that do not, and by experts.
     arenas: [Arc<Arena>; 3],
-    proofs: Proofs,
+    pub(crate) proofs: Proofs,
 }
 
 impl Stream {
@@ -223,25 +224,13 @@ impl Stream {
                 Next::Failed(expert, source) => {
                     return Err(StreamError::Expert { layer, expert, source });
                 }
-                Next::Ready(id, filled) => {
-                    let key = state.slots.key(layer, id);
+                Next::Ready(expert, filled) => {
+                    let key = state.slots.key(layer, expert);
                     let is_proven = state.slots.is_proven(key);
                     drop(state);
-                    let used = InUse { stream: self, key, filled: Some(filled) };
-                    let bytes = used.filled.as_deref().unwrap_or_default();
-                    let proven =
-                        if is_proven { Ok(()) } else { self.prove_expert(key, (layer, id), bytes) };
-                    match proven {
-                        Ok(()) => {
-                            arrived(id, bytes);
-                            drop(used);
-                        }
-                        Err(error) => used.again(error).map_err(|source| StreamError::Expert {
-                            layer,
-                            expert: id,
-                            source,
-                        })?,
-                    }
+                    let taken = Taken { stream: self, key, filled: Some(filled) };
+                    let handed = taken.hand_out((layer, expert), is_proven, arrived);
+                    handed.map_err(|source| StreamError::Expert { layer, expert, source })?;
                     state = self.shared.lock();
                 }
                 Next::Wait => {
@@ -254,98 +243,11 @@ impl Stream {
         }
     }
 
-    /// Whether an expert that was read is what it should be; the time that takes is waited for it.
-    fn prove_expert(
-        &self,
-        key: Key,
-        place: (LayerId, ExpertId),
-        bytes: &[u8],
-    ) -> Result<(), StoreError> {
-        let start = Instant::now();
-        let proven = self.proofs.check_expert(key, place, bytes);
-        let mut state = self.shared.lock();
-        let phase = state.phase;
-        state.counters.of(phase).expert_wait += start.elapsed();
-        if proven.is_ok() {
-            state.slots.set_proven(key);
-        }
-        proven
-    }
-
-    /// A part of a unit that is what it should be.
-    fn part(&self, unit: usize, part: usize) -> Result<SpineLease<'_>, StoreError> {
-        if !self.proofs.is_settled(unit) {
-            self.settle(unit)?;
-        }
-        let lease = self.lease(part, self.wait_for(part)?, true);
-        if self.check_part(&lease).is_ok() {
-            return Ok(lease);
-        }
-        let part = lease.reject();
-        let lease = self.lease(part, self.wait_for(part)?, true);
-        match self.check_part(&lease) {
-            Ok(()) => Ok(lease),
-            Err(error) => {
-                lease.reject();
-                Err(error)
-            }
-        }
-    }
-
-    /// Whether a part of a settled unit is what it was, if nobody looked since it was read.
-    fn check_part(&self, lease: &SpineLease<'_>) -> Result<(), StoreError> {
-        if self.shared.lock().feed.is_proven(lease.part) {
-            return Ok(());
-        }
-        self.looking(|| self.proofs.check_part(lease.part, lease))?;
-        self.shared.lock().feed.set_proven(lease.part);
-        Ok(())
-    }
-
-    /// Holds a unit against its digests, all its parts at once; one whose bytes are not what they should be
-    /// is read once more.
-    fn settle(&self, unit: usize) -> Result<(), StoreError> {
-        let parts = parts_of(unit, self.shared.catalog.spec().layers.len());
-        let borrow = |part| Ok(self.lease(part, self.wait_for(part)?, false));
-        let parts = parts.map(borrow).collect::<Result<Vec<_>, StoreError>>()?;
-        if self.check(unit, &parts).is_ok() {
-            return Ok(());
-        }
-        // One after the other: each finds the room that it had.
-        let again = parts.into_iter().map(|lease| borrow(lease.reject()));
-        let parts = again.collect::<Result<Vec<_>, StoreError>>()?;
-        let checked = self.check(unit, &parts);
-        if checked.is_err() {
-            for lease in parts {
-                lease.reject();
-            }
-        }
-        checked
-    }
-
-    fn check(&self, unit: usize, leases: &[SpineLease<'_>]) -> Result<(), StoreError> {
-        let parts: Vec<&[u8]> = leases.iter().map(|lease| &**lease).collect();
-        self.looking(|| self.proofs.settle(unit, &parts))?;
-        let mut state = self.shared.lock();
-        leases.iter().for_each(|lease| state.feed.set_proven(lease.part));
-        Ok(())
-    }
-
-    /// The time that looking at a spine takes is waited for it.
-    fn looking<T>(&self, look: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let seen = look();
-        let mut state = self.shared.lock();
-        let phase = state.phase;
-        state.counters.of(phase).spine_wait += start.elapsed();
-        seen
-    }
-
-    fn lease(&self, part: usize, filled: Filled, uses: bool) -> SpineLease<'_> {
+    pub(crate) fn lease(&self, part: usize, filled: Filled, uses: bool) -> SpineLease<'_> {
         SpineLease { stream: self, part, filled: Some(filled), uses }
     }
 
-    fn wait_for(&self, part: usize) -> Result<Filled, StoreError> {
+    pub(crate) fn wait_for(&self, part: usize) -> Result<Filled, StoreError> {
         let mut state = self.shared.lock();
         loop {
             match state.feed.ask(part, &*self.reader) {
@@ -370,35 +272,10 @@ impl Stream {
         self.shared.lock().feed.reject(part, filled);
     }
 
-    fn give_back_expert(&self, key: Key, filled: Filled) {
+    pub(crate) fn give_back_expert(&self, key: Key, filled: Filled) {
         let mut state = self.shared.lock();
         let (slots, mut io) = state.slots(&self.shared.catalog, &*self.reader);
         slots.give_back(key, filled, &mut io);
-    }
-}
-
-/// An expert's record while it is used; it goes back also when its user panics.
-struct InUse<'s> {
-    stream: &'s Stream,
-    key: Key,
-    filled: Option<Filled>,
-}
-
-impl InUse<'_> {
-    /// Reads it once more, unless that was done: then the error stands.
-    fn again(mut self, error: StoreError) -> Result<(), StoreError> {
-        let Some(filled) = self.filled.take() else { return Err(error) };
-        let mut state = self.stream.shared.lock();
-        let (slots, io) = state.slots(&self.stream.shared.catalog, &*self.stream.reader);
-        if slots.read_again(self.key, filled, &io) { Ok(()) } else { Err(error) }
-    }
-}
-
-impl Drop for InUse<'_> {
-    fn drop(&mut self) {
-        if let Some(filled) = self.filled.take() {
-            self.stream.give_back_expert(self.key, filled);
-        }
     }
 }
 

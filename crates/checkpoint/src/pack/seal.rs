@@ -27,15 +27,21 @@ impl Seal {
     }
 
     /// The first chunk of the file that is not as it was written, given the bytes in front and those
-    /// that are used, the parts in which they were read in the order of the file.
-    pub fn broken(&self, front: &[u8], used: &[&[u8]]) -> Option<Span> {
+    /// that are used, the parts in which they were read in the order of the file. `whole` gives the digest of bytes that
+    /// follow each other, as [`Digest::of`] does.
+    pub fn broken(
+        &self,
+        front: &[u8],
+        used: &[&[u8]],
+        whole: &dyn Fn(&[u8]) -> Digest,
+    ) -> Option<Span> {
         let zeros: &[u8] = &[0; FILE_ALIGN as usize];
         let parts = [&[front], used, &[zeros]].concat();
         let chunk = |number: usize| {
             let start = number as u64 * CHUNK_BYTES;
             start..self.file_bytes.min(start + CHUNK_BYTES)
         };
-        let kept = |number: &usize| digest(&parts, chunk(*number)) == self.digests[*number];
+        let kept = |number: &usize| digest(&parts, chunk(*number), whole) == self.digests[*number];
         let first = (0..self.digests.len()).find(|number| !kept(number))?;
         let place = chunk(first);
         Span::new(self.used.shard(), place.start, place.end - place.start)
@@ -43,7 +49,7 @@ impl Seal {
 }
 
 /// The digest of a range of what the parts are together.
-fn digest(parts: &[&[u8]], range: Range<u64>) -> Digest {
+fn digest(parts: &[&[u8]], range: Range<u64>, whole: &dyn Fn(&[u8]) -> Digest) -> Digest {
     let (from, to) = (range.start as usize, range.end as usize);
     let mut begins = 0;
     let inside = parts.iter().map(|part| {
@@ -52,7 +58,11 @@ fn digest(parts: &[&[u8]], range: Range<u64>) -> Digest {
         begins += part.len();
         &part[start..end]
     });
-    Digest::of_parts(inside)
+    let mut inside = inside.filter(|part| !part.is_empty());
+    match inside.next() {
+        Some(one) if one.len() == to - from => whole(one),
+        first => Digest::of_parts(first.into_iter().chain(inside)),
+    }
 }
 
 #[cfg(test)]
@@ -75,19 +85,19 @@ mod tests {
             let mut bytes = bytes.clone();
             bytes[at] ^= 4;
             let (front, used) = bytes.split_at(70);
-            seal.broken(front, &[used]).map(|chunk| (chunk.offset(), chunk.len()))
+            seal.broken(front, &[used], &Digest::of).map(|chunk| (chunk.offset(), chunk.len()))
         };
         let (front, rest) = bytes.split_at(70);
-        assert_eq!(seal.broken(front, &[rest]), None);
+        assert_eq!(seal.broken(front, &[rest], &Digest::of), None);
         let (first, second) = rest.split_at(1000);
-        assert_eq!(seal.broken(front, &[first, second]), None);
-        assert!(seal.broken(front, &[second, first]).is_some());
+        assert_eq!(seal.broken(front, &[first, second], &Digest::of), None);
+        assert!(seal.broken(front, &[second, first], &Digest::of).is_some());
         for at in [0, 69, 70, CHUNK_BYTES as usize - 1] {
             assert_eq!(broken(at), Some((0, CHUNK_BYTES)), "{at}");
         }
         for at in [CHUNK_BYTES as usize, bytes.len() - 1] {
             assert_eq!(broken(at), Some((CHUNK_BYTES, 5100)), "{at}");
         }
-        assert!(seal.broken(front, &[&rest[1..]]).is_some());
+        assert!(seal.broken(front, &[&rest[1..]], &Digest::of).is_some());
     }
 }
