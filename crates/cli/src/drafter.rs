@@ -49,6 +49,9 @@ pub(crate) fn judge(config: Option<&Glimpse>, weights: Option<&Glimpse>) -> Resu
 /// Says why a folder has no drafter.
 pub(crate) fn check(dir: &Path) -> Result<(), String> {
     let about = |why: String| format!("{}: {why}", dir.display());
+    if let (Ok(target), false) = (fs::read_link(dir), dir.exists()) {
+        return Err(about(format!("it is a link to {}, which is not there", target.display())));
+    }
     let (config, weights) = (dir.join(FILES[0]), dir.join(FILES[1]));
     let read = || -> io::Result<_> { Ok((there(&config, whole)?, there(&weights, head)?)) };
     let (config, weights) = read().map_err(|error| about(error.to_string()))?;

@@ -45,6 +45,11 @@ impl Gathered {
         Some(gathered)
     }
 
+    /// Whether none is still to come.
+    pub(crate) fn has_all(&self) -> bool {
+        self.here == self.experts
+    }
+
     /// Bytes of those that are here.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

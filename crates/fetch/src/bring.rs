@@ -24,7 +24,7 @@ use crate::record::Record;
 use crate::remote::{Manner, Remote};
 use crate::transfer::{self, End, Work};
 use crate::wanted::Goal;
-use crate::{Event, FetchError, Wanted, Watch, anew, prospect, room};
+use crate::{Event, FetchError, Wanted, Watch, anew, layers, prospect, room};
 
 /// So that one can be proven, and the next begun, while the pieces of a third come.
 pub(crate) const FILES_AT_ONCE: usize = 3;
@@ -105,6 +105,7 @@ impl Bring<'_> {
         if self.order.spine == Spine::Released {
             self.folder.choose_released().map_err(disk)?;
         }
+        layers::note(self.order.dir, &self.goal.wanted)?;
         if self.state != Some((kind, false)) {
             self.folder.begin(record, kind).map_err(disk)?;
         }

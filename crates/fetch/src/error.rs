@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use deltafin_setup::ConvertError;
@@ -93,6 +94,8 @@ pub enum FetchError {
         path.display(), model.display()
     )]
     LayerCut { path: PathBuf, model: PathBuf },
+    #[error("--layers {}-{}: the model has layers 0 to {last}", asked.start(), asked.end())]
+    NoLayer { asked: RangeInclusive<u32>, last: usize },
     #[error("{what}: {why}")]
     Source { what: String, why: String },
     #[error(

@@ -1,6 +1,5 @@
 //! From a source to a folder of proven files.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +22,7 @@ use crate::prospect::{self, Prospect};
 use crate::record::Record;
 use crate::remote::{Manner, Remote};
 use crate::wanted::Goal;
-use crate::{Event, FetchError, Patience, Source, Wanted, Watch, origin, room};
+use crate::{Event, FetchError, Patience, Source, Wanted, Watch, layers, origin, room};
 
 /// Between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -135,9 +134,10 @@ pub fn install(
             _ => None,
         };
         let most = forecaster.map(|of| of.forecast(&Wanted::All, note.is_freed).most);
-        let wanted = choose(order, &record.listing, state, &*watch, most).map_err(disk)?;
+        let wanted = choose(order, &record.listing, state, &*watch, most)?;
         let kind = kind(&wanted);
         let goal = Goal { wanted: wanted.clone(), frees: note.is_freed };
+        layers::check(order, &record.listing, &current.remote, manner).await?;
         let mut done = finished(&folder, &record.listing, state, kind, note.is_freed);
         if !is_complete(&folder, &record.listing, &goal) {
             current = current.now(order, manner, is_from_before).await?;
@@ -185,12 +185,12 @@ pub fn list(
             (known.as_ref().and_then(|_| folder::state(order.dir)), known.is_some());
         let current = Current::reach(order, known, manner).await?;
         let (remote, listing) = (current.remote.clone(), current.listing.clone());
-        let disk = |error| FetchError::disk(order.dir, error);
+        layers::check(order, &listing, &remote, manner).await?;
         let note = order.spine.resolved(mend::told(order.dir)?);
         let frees = note.is_freed && (hole::is_possible(order.dir) || state.is_some());
         let forecaster = forecaster(order, &listing, &remote, manner, note).await?;
         let most = forecaster.as_ref().map(|of| of.forecast(&Wanted::All, frees).most);
-        let wanted = choose(order, &listing, state, &*watch, most).map_err(disk)?;
+        let wanted = choose(order, &listing, state, &*watch, most)?;
         let frees = frees && !is_layered(order, &listing, &wanted)?;
         let packed = forecaster.map(|forecaster| forecaster.forecast(&wanted, frees));
         let goal = Goal { wanted: wanted.clone(), frees };
@@ -276,10 +276,12 @@ fn choose(
     state: Option<(Kind, bool)>,
     watch: &dyn Watch,
     most: Option<u64>,
-) -> io::Result<Wanted> {
+) -> Result<Wanted, FetchError> {
     Ok(match (&order.wanted, state) {
         (Wanted::Fitting | Wanted::Layers(_), Some((Kind::Stream, _))) => Wanted::Spine,
-        (Wanted::Fitting, Some((Kind::Full, _))) => Wanted::All,
+        (Wanted::Fitting, Some((Kind::Full, _))) => {
+            layers::begun_layers(order.dir)?.map_or(Wanted::All, Wanted::Layers)
+        }
         (Wanted::Layers(_), Some((Kind::Full, true))) => Wanted::All,
         (Wanted::Layers(_), None) if order.layout == Layout::Layers || !has_holes(order) => {
             watch.event(Event::LayersLater);
@@ -289,7 +291,8 @@ fn choose(
         (Wanted::Fitting, None) => {
             let needed = most.unwrap_or_else(|| room::needed(order.dir, listing));
             let needed = needed.saturating_add(order.beside);
-            let free = room::free_bytes(order.dir)?;
+            let free = room::free_bytes(order.dir);
+            let free = free.map_err(|error| FetchError::disk(order.dir, error))?;
             if needed.saturating_add(room::spare(needed)) <= free {
                 return Ok(Wanted::All);
             }

@@ -23,6 +23,9 @@ pub struct Kept {
     /// The most bytes of the drive that experts take which came over the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_limit: Option<u64>,
+    /// The first and the last of the layers that alone are to come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layers: Option<(u32, u32)>,
 }
 
 /// As it is written.
@@ -91,7 +94,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join(NOTES)).unwrap();
         assert_eq!(Kept::read(dir.path()).unwrap(), Kept::default());
-        let kept = Kept { patience: Some(7), cache_limit: Some(5) };
+        let kept = Kept { patience: Some(7), cache_limit: Some(5), layers: Some((0, 3)) };
         kept.write(dir.path()).unwrap();
         assert_eq!(Kept::read(dir.path()).unwrap(), kept);
         let text = fs::read_to_string(path(dir.path())).unwrap();

@@ -17,7 +17,7 @@ use crate::listing::RemoteFile;
 use crate::map::{Known, Map};
 use crate::remote::{Manner, Remote, asking};
 use crate::wanted::Goal;
-use crate::{FetchError, Source, Wanted, layered};
+use crate::{FetchError, Source, Wanted, layered, layers};
 
 /// A file of a source, and how much of it is still to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Standing {
     pub missing: u64,
     /// Whether experts are to come later, and are counted in neither.
     pub is_streamed: bool,
+    /// The first and the last of the layers that alone are to come, and are counted, if it is not to be all.
+    pub layers: Option<(u32, u32)>,
 }
 
 /// Where a file is in a folder, finished or not; what has its header, where it lies layer by layer.
@@ -96,8 +98,12 @@ pub(crate) fn look(dir: &Path, file: &RemoteFile, goal: &Goal) -> Option<Prospec
 /// where nothing is being installed, or headers that say what is wanted are not here yet.
 pub fn standing(dir: &Path) -> Option<Standing> {
     let wanted = match folder::state(dir)?.0 {
-        Kind::Full => Wanted::All,
+        Kind::Full => layers::begun_layers(dir).ok()?.map_or(Wanted::All, Wanted::Layers),
         Kind::Stream => Wanted::Spine,
+    };
+    let layers = match &wanted {
+        Wanted::Layers(layers) => Some((*layers.start(), *layers.end())),
+        _ => None,
     };
     let is_streamed = wanted == Wanted::Spine;
     let goal = Goal { wanted, frees: SpineNote::read(dir).is_ok_and(|note| note.is_freed) };
@@ -108,6 +114,7 @@ pub fn standing(dir: &Path) -> Option<Standing> {
         here: sum(|prospect| prospect.here)?,
         missing: sum(|prospect| prospect.missing)?,
         is_streamed,
+        layers,
     })
 }
 

@@ -53,6 +53,7 @@ pub(crate) struct SetupArgs {
 
     /// Get only what these layers need, and what is in none; the rest can follow later, and the drafter with it
     ///
+    /// Run again without a mode it goes on with these; --full gets the rest, and --stream all but the experts.
     /// Of a model that is here and streams its experts, these layers' are fetched, as by 'deltafin warm --layers'; it
     /// runs all the while. Of a whole model nothing is to be fetched. On a drive without holes in files all but the experts
     /// comes first, and the rest when it is needed.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use deltafin_fetch::{self as fetch, FetchError, Kept, Order, Outlook, Patience, Source, Wanted};
 
 use super::warm;
-use crate::args::{CacheLimit, Given, Looked, ModelArg, Network, Setup, Sign, Warm};
+use crate::args::{CacheLimit, DrafterChoice, Given, Looked, ModelArg, Network, Setup, Sign, Warm};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::logins;
@@ -46,7 +46,8 @@ fn fetch_all(asked: &Setup, begun: Option<&Path>, interrupts: &Interrupts) -> Re
     if !asked.json {
         terminal::say(&format!("asking {source} what there is"));
     }
-    let drafter = Drafter::of(asked, &source, &dir);
+    say_of_a_part(asked, &source, &dir)?;
+    let drafter = Drafter::of(asked, &source, &dir)?;
     if asked.is_dry_run {
         let would = outlook(asked, &order, drafter.as_ref(), &progress, stop);
         progress.end();
@@ -68,6 +69,13 @@ fn fetch_all(asked: &Setup, begun: Option<&Path>, interrupts: &Interrupts) -> Re
     kept?;
     if let Wanted::Layers(_) = installed.extent {
         interrupts.end();
+        // Where another model runs, it goes on being the one that does.
+        if model_choice::remembered().ok().flatten().is_none() {
+            remembered(&dir)?;
+        }
+        if let DrafterChoice::Named(named) = &asked.drafter {
+            terminal::say(&format!("--drafter {named} has to be given again when the rest comes"));
+        }
         return report::partial(asked, &dir, &installed);
     }
     let drafted = drafter.map(|drafter| {
@@ -88,6 +96,26 @@ fn fetch_all(asked: &Setup, begun: Option<&Path>, interrupts: &Interrupts) -> Re
     report::done(asked, &checkpoint, &remembered(&dir)?, &words, installed.received)?;
     // The model runs without it, so it is remembered whatever becomes of this.
     drafted.unwrap_or(Ok(()))
+}
+
+/// A folder that was begun with some layers goes on with these, and whoever may want all of it has to know.
+fn say_of_a_part(asked: &Setup, source: &Source, dir: &Path) -> Result<(), Failure> {
+    if asked.wanted != Wanted::Fitting || !is_from(dir, source) {
+        return Ok(());
+    }
+    if let Some(layers) = fetch::begun_layers(dir)? {
+        let (first, last) = (layers.start(), layers.end());
+        terminal::say(&format!(
+            "this folder was begun with --layers {first}-{last} and goes on with these; --full gets all of it, --stream \
+             all but the experts"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a folder came from a source, or is to.
+fn is_from(dir: &Path, source: &Source) -> bool {
+    fetch::installed_from(dir).is_some_and(|noted| noted.to_string() == source.to_string())
 }
 
 /// What is to come, and how.
@@ -178,7 +206,7 @@ fn patience(asked: &Setup) -> Patience {
 /// Keeps what was said that counts when the model runs. Also of a setup that did not finish: whoever goes on with
 /// it need not say it again.
 fn keep(asked: &Setup, source: &Source, dir: &Path) -> Result<(), Failure> {
-    if fetch::installed_from(dir).is_some_and(|noted| noted.to_string() == source.to_string()) {
+    if is_from(dir, source) {
         logins::keep(source)?;
     }
     match asked.patience {
@@ -267,9 +295,7 @@ fn adopt(asked: &Setup, dir: &Path, stop: &AtomicBool) -> Result<(), Failure> {
 
 /// The folder that was remembered, or one named after the checkpoint.
 fn usual_folder(source: &Source, remembered: Option<&Path>) -> Result<PathBuf, Failure> {
-    if let Some(dir) = remembered.filter(|dir| {
-        fetch::installed_from(dir).is_some_and(|noted| noted.to_string() == source.to_string())
-    }) {
+    if let Some(dir) = remembered.filter(|dir| is_from(dir, source)) {
         return Ok(dir.to_owned());
     }
     let name = match source {

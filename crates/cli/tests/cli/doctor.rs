@@ -1,12 +1,14 @@
 //! `doctor`, on machines that lack something.
 
 use std::fs;
+use std::path::Path;
 
-use deltafin_testkit::hub::{Hub, Missteps};
+use deltafin_testkit::hub::{Hub, Misstep, Missteps};
 use serde_json::Value;
 
 use crate::program::{Ran, fixture, linked, ran};
 use crate::setup::{Place, text};
+use crate::streamed::streamed;
 
 /// The finding with this code.
 fn find<'r>(report: &'r Value, code: &str) -> Option<&'r Value> {
@@ -40,8 +42,8 @@ fn a_model_from_the_hub_is_looked_at_from_all_sides() {
     }
     let words = place.run(&["doctor"]);
     assert!(words.out.contains("bf16, as released") && words.out.contains("GB/s"), "{words:?}");
-    // Nothing is fetched to see whether the source answers.
-    assert_eq!(place.hub.served().bytes(), place.hub.bytes());
+    // To see whether the source answers, the length of a header is fetched, each time.
+    assert_eq!(place.hub.served().bytes(), place.hub.bytes() + 2 * 8);
 }
 
 #[test]
@@ -150,6 +152,28 @@ fn a_source_that_does_not_answer_is_a_fault_only_for_who_needs_it() {
     assert_eq!(find(&installed, "DF-NET-01").expect("unreached")["level"], "note", "{installed}");
     let empty = ask(&Place::new(Missteps::none()));
     assert_eq!(find(&empty, "DF-NET-01").expect("unreached")["level"], "fault", "{empty}");
+}
+
+/// How the source is found by a look at a folder, with nobody at the endpoint.
+fn unreached(place: &Place, dir: &Path) -> Value {
+    let nobody = ["--endpoint", "http://127.0.0.1:9", text(dir)];
+    let report = doctor(place, &nobody);
+    find(&report, "DF-NET-01").unwrap_or_else(|| panic!("unreached: {report}")).clone()
+}
+
+#[test]
+fn a_model_without_all_experts_needs_its_source_and_one_with_them_does_not() {
+    let (place, dir, _) = streamed();
+    let lacking = unreached(&place, &dir);
+    assert_eq!(lacking["level"], "fault", "{lacking}");
+    assert!(lacking["found"].as_str().expect("words").contains("experts that are not here"));
+    place.setup(&["--layers", "0-8", "--model", text(&dir)]).ok();
+    assert_eq!(unreached(&place, &dir)["level"], "note");
+    // One that lists its files and gives none of them is as good as none.
+    let (place, dir, _) = streamed();
+    place.hub.misstep(Missteps::of(&[Misstep::Unavailable], u64::MAX));
+    let report = doctor(&place, &[text(&dir)]);
+    assert_eq!(find(&report, "DF-NET-01").expect("refused")["level"], "fault", "{report}");
 }
 
 #[test]

@@ -160,3 +160,83 @@ fn damage_of_a_drafter_is_found_and_mended_and_what_lies_about_is_listed() {
     place.setup(&["--model", text(&dir)]).ok();
     assert!(!left.exists(), "the next setup removes it");
 }
+
+/// A folder with a drafter in it.
+fn own(place: &Place, name: &str) -> std::path::PathBuf {
+    let own = place.at(name);
+    fs::create_dir(&own).expect("made");
+    for (name, bytes) in drafter_files() {
+        fs::write(own.join(name), bytes).expect("written");
+    }
+    own
+}
+
+fn names(dir: &Path) -> usize {
+    fs::read_dir(dir).expect("a folder").count()
+}
+
+#[test]
+fn a_link_gives_way_to_the_drafter_that_is_named_and_nothing_goes_through_it() {
+    let (place, source) = (place(), format!("hf:{DRAFTER}"));
+    let (dir, first, second) = (place.at("here"), own(&place, "first"), own(&place, "second"));
+    let setup = |named: &str| place.setup(&["--model", text(&dir), "--drafter", named]);
+    setup(text(&first)).ok();
+    // Without a name it stays, also where the source has one.
+    let (mirror, mirrored) = (place.hub.mirror(), place.at("mirrored"));
+    let args = ["setup", "--source", &mirror, "--model", text(&mirrored)];
+    place.run(&[&args[..], &["--drafter", text(&first)]].concat()).ok();
+    let again = place.run(&args);
+    assert!(again.err.contains("used where it is"), "{again:?}");
+    assert_eq!(fs::read_link(mirrored.join("drafter")).expect("a link"), first);
+    let other = setup(text(&second));
+    assert!(other.err.contains(&format!("was a link to {}", first.display())), "{other:?}");
+    assert_eq!(fs::read_link(dir.join("drafter")).expect("a link"), second);
+    let fetched = setup(&source);
+    assert!(fetched.err.contains(&format!("was a link to {}", second.display())), "{fetched:?}");
+    assert_drafter(&dir.join("drafter"));
+    assert!(dir.join("drafter/.deltafin/install.json").exists());
+    assert_eq!((names(&first), names(&second)), (2, 2), "nothing was written there");
+}
+
+#[test]
+fn a_drafter_that_was_fetched_or_put_there_does_not_give_way_in_silence() {
+    let (place, source) = (place(), format!("hf:{DRAFTER}"));
+    let (dir, first) = (place.at("here"), own(&place, "first"));
+    let setup = |named: &str| place.setup(&["--model", text(&dir), "--drafter", named]);
+    setup(&source).ok();
+    let mirrored = format!("{}drafter/", place.hub.mirror());
+    for named in [text(&first), &mirrored] {
+        let refused = setup(named);
+        let line = refused.err.lines().last().unwrap_or_default();
+        let wanted = format!("it has the drafter from {source}, and --drafter {named} was asked");
+        assert!(refused.code == Some(1) && line.contains(&wanted), "{refused:?}");
+        assert!(line.contains("remove this folder"), "{line}");
+    }
+    fs::remove_dir_all(dir.join("drafter")).expect("removed");
+    fs::rename(&first, dir.join("drafter")).expect("moved");
+    let refused = setup(&source);
+    assert!(refused.code == Some(1) && refused.err.contains("did not bring"), "{refused:?}");
+    assert_eq!(names(&dir.join("drafter")), 2);
+    let kept = place.setup(&["--model", text(&dir)]);
+    assert!(kept.err.contains("used where it is") && kept.code == Some(0), "{kept:?}");
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_named_with_where_it_leads() {
+    let place = place();
+    let (dir, gone) = (place.at("here"), own(&place, "gone"));
+    place.setup(&["--model", text(&dir), "--drafter", text(&gone)]).ok();
+    fs::remove_dir_all(&gone).expect("removed");
+    let link = dir.join("drafter");
+    let words =
+        format!("{}: it is a link to {}, which is not there", link.display(), gone.display());
+    let doctor = place.run(&["doctor", "--quick", "--offline", text(&dir)]);
+    assert!(doctor.out.contains(&words), "{doctor:?}");
+    for args in [&["verify", text(&dir)][..], &["setup", "--model", text(&dir)]] {
+        let ran = place.run(args);
+        assert!(ran.err.contains(&words), "{ran:?}");
+    }
+    assert!(link.is_symlink());
+    place.setup(&["--model", text(&dir), "--drafter", &format!("hf:{DRAFTER}")]).ok();
+    assert_drafter(&link);
+}

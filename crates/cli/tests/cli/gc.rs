@@ -34,7 +34,7 @@ fn a_begun_installation_goes_only_when_that_is_asked_for() {
     let freed = gc(&["--yes", "--partial"]).json();
     assert_eq!((parts(), freed["freed"] == freed["bytes"]), (0, true), "{freed}");
     // What is left is gone on from.
-    place.setup(&["--model", text(&dir)]).ok();
+    place.setup(&["--full", "--model", text(&dir)]).ok();
     assert!(place.run(&["verify", "--deep", text(&dir)]).ok().contains("nothing is damaged"));
     assert!(place.run(&["gc", "--model", text(&dir)]).ok().contains("nothing lies about"));
 }

@@ -147,11 +147,43 @@ fn a_part_first_and_the_rest_later() {
     let place = Place::new(Missteps::none());
     let dir = place.at("here");
     let partial = place.setup(&["--layers", "1-2", "--model", text(&dir)]);
-    assert!(partial.err.contains("without --layers gets the rest"), "{partial:?}");
-    assert!(place.hub.served().bytes() < place.hub.bytes());
+    assert!(partial.err.contains("setup --full --model"), "{partial:?}");
+    let served = place.hub.served().bytes();
+    assert!(served < place.hub.bytes());
+    // The folder is known by now, and what was asked for.
+    for again in [place.setup(&[]), place.run(&["setup"])] {
+        assert!(again.err.contains("was begun with --layers 1-2"), "{again:?}");
+        assert_eq!((again.code, place.hub.served().bytes()), (Some(0), served), "{again:?}");
+    }
+    let doctor = place.run(&["doctor", "--quick", "--offline"]);
+    assert!(doctor.out.contains(" for --layers 1-2 are here"), "{doctor:?}");
+    assert!(doctor.out.contains("deltafin setup --full"), "{doctor:?}");
     place.setup(&["--full", "--model", text(&dir)]).ok();
-    assert_eq!(place.hub.served().bytes(), place.hub.bytes());
+    // The configuration was looked at before it came: it says which layers there are.
+    let config = fs::metadata(dir.join("config.json")).expect("there").len();
+    assert_eq!(place.hub.served().bytes(), place.hub.bytes() + config);
     assert_whole(&dir);
+}
+
+#[test]
+fn layers_that_the_model_does_not_have_are_refused_before_anything_comes() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    let refuse = |more: &[&str]| {
+        let ran = place.setup(&[&["--layers", "2-400", "--model", text(&dir)], more].concat());
+        let line = ran.err.lines().last().unwrap_or_default();
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(line.ends_with("--layers 2-400: the model has layers 0 to 8"), "{ran:?}");
+    };
+    refuse(&[]);
+    refuse(&["--dry-run"]);
+    assert!(place.hub.served().ranges.keys().all(|name| name == "config.json"));
+    place.setup(&["--model", text(&dir)]).ok();
+    refuse(&[]);
+    place.setup(&["--stream", "--model", text(&place.at("streamed"))]).ok();
+    let dir = place.at("streamed");
+    let ran = place.setup(&["--layers", "9", "--model", text(&dir)]);
+    assert!(ran.code == Some(1) && ran.err.contains("layers 0 to 8"), "{ran:?}");
 }
 
 #[test]

@@ -1,17 +1,14 @@
 //! How much room a packed spine takes, before any of it is here.
 
-use std::fs;
 use std::path::Path;
 
-use deltafin_checkpoint::{CatalogBuilder, Config, Header, Recipe};
+use deltafin_checkpoint::{CatalogBuilder, Header, Recipe};
 
 use super::parts::Parts;
 use crate::cut::Piece;
 use crate::listing::{Listing, RemoteFile};
-use crate::remote::{Manner, Remote, asking};
-use crate::{FetchError, Source, Wanted, prospect};
-
-const CONFIG: &str = "config.json";
+use crate::remote::{Manner, Remote};
+use crate::{FetchError, Source, Wanted, layers, prospect};
 
 /// What packing its spine makes of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +43,7 @@ impl Forecaster {
         recipe: Recipe,
     ) -> Result<Forecaster, FetchError> {
         let told = |why: String| FetchError::Source { what: source.to_string(), why };
-        let config = listing.files.iter().find(|file| file.name == CONFIG);
-        let config = config.ok_or_else(|| told(format!("there is no {CONFIG}")))?;
-        let here = fs::read(dir.join(CONFIG)).ok().filter(|b| b.len() as u64 == config.bytes);
-        let bytes = match here {
-            Some(bytes) => bytes,
-            None => asking(source, manner, || remote.whole(config)).await?,
-        };
-        let config = Config::parse(&bytes).map_err(|error| told(format!("{CONFIG}: {error}")))?;
+        let config = layers::config(listing, remote, source, manner, dir).await?;
         let (mut builder, mut shards) = (CatalogBuilder::new(&config), Vec::new());
         let (files, others): (Vec<&RemoteFile>, Vec<_>) =
             listing.files.iter().partition(|file| file.is_shard());

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use deltafin_fetch::{Event, FetchError, Installed, Order, Patience, install, list};
+use deltafin_fetch::{
+    Event, FetchError, Installed, Lookout, Order, Patience, Sighting, install, list, sight,
+};
 use deltafin_testkit::hub::{Misstep, Missteps};
 
 use crate::support::{
@@ -111,4 +113,30 @@ fn a_source_that_falls_silent_is_given_up_for_all_pieces_at_once() {
     let (tries, files) = (3, 3);
     assert!(hub.missteps_made() < tries * files, "{}", hub.missteps_made());
     assert_nothing_wrong(dir.path());
+}
+
+/// A look at what there is, with one try that is waited for so long.
+fn seen(endpoint: &str, stall: Duration, most: Duration) -> Result<Sighting, FetchError> {
+    let (source, endpoint) = (source(), Some(endpoint));
+    let patience = Patience { stall, attempts: 1, hopeless: 1, ..IMPATIENT };
+    let lookout = Lookout { source: &source, endpoint, dir: None, patience, most };
+    sight(lookout, &AtomicBool::new(false))
+}
+
+#[test]
+fn a_look_at_a_source_ends_whoever_is_silent() {
+    const SHORT: Duration = Duration::from_millis(100);
+    const LONG: Duration = Duration::from_secs(600);
+    // Connections are taken by the system, and nobody answers.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let silent = format!("http://{}", listener.local_addr().unwrap());
+    seen(&silent, SHORT, LONG).unwrap_err();
+    let late = seen(&silent, LONG, SHORT).unwrap_err().to_string();
+    assert!(late.contains("more than 0.1 s"), "{late}");
+    // Who lists files, and says nothing where they are.
+    let hub = hub(Missteps::of(&[Misstep::Silence], u64::MAX));
+    seen(&hub.endpoint(), SHORT, LONG).unwrap_err();
+    hub.misstep(Missteps::none());
+    assert_eq!(seen(&hub.endpoint(), LONG, LONG).unwrap().bytes, hub.bytes());
+    assert_eq!(hub.served().bytes(), 8, "nothing but the length of a header");
 }

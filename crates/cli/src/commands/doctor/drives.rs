@@ -22,6 +22,9 @@ pub(super) fn look(subject: &Subject, measures: bool) -> Vec<Finding> {
     if let Some(place) = &place {
         if subject.wants_files() {
             findings.push(writable("folder", place, "--model DIR names another for setup"));
+        } else if subject.wants_experts() {
+            let fix = "experts that come are written there: let this user write to the folder and what is in it";
+            findings.push(writable("folder", place, fix));
         }
         findings.extend(room(place, subject));
     }

@@ -31,13 +31,15 @@ pub(super) struct Subject {
     /// Bytes that are still to come, as far as that is known.
     pub(super) missing: Option<u64>,
     checkpoint: Option<Checkpoint>,
+    /// How many experts are here, where they come when they are needed.
+    gathered: Option<Gathered>,
 }
 
 impl Subject {
     /// No model is here; the released one is what there could be.
     pub(super) fn none() -> Subject {
         let source = Some(Source::released());
-        Subject { dir: None, source, missing: None, checkpoint: None }
+        Subject { dir: None, source, missing: None, checkpoint: None, gathered: None }
     }
 
     /// The checkpoint, if it opens.
@@ -48,6 +50,11 @@ impl Subject {
     /// Whether something is still to be fetched before a model runs.
     pub(super) fn wants_files(&self) -> bool {
         self.checkpoint.is_none()
+    }
+
+    /// Whether experts are to come while the model runs.
+    pub(super) fn wants_experts(&self) -> bool {
+        self.gathered.as_ref().is_some_and(|gathered| !gathered.has_all())
     }
 
     /// Finds it, and says how it is.
@@ -68,8 +75,8 @@ impl Subject {
             Ok(Model::Demo) => match load::checkpoint(&Model::Demo, &Network::unused()) {
                 Ok(demo) => {
                     let found = vec![Finding::ok("model", "the built-in demo")];
-                    let (source, missing) = (None, None);
-                    (Subject { dir: None, source, missing, checkpoint: Some(demo) }, found)
+                    let checkpoint = Some(demo);
+                    (Subject { source: None, checkpoint, ..Subject::none() }, found)
                 }
                 Err(failure) => (Subject::none(), vec![gone(&failure)]),
             },
@@ -96,7 +103,9 @@ impl Subject {
         let Some(checkpoint) = inspection.checkpoint else {
             return (subject, vec![broken(&dir, &inspection.problems)]);
         };
-        let mut findings = vec![Finding::ok("model", whole(&dir, &checkpoint))];
+        subject.gathered = Gathered::of(&checkpoint);
+        let gathered = subject.gathered.as_ref();
+        let mut findings = vec![Finding::ok("model", whole(&dir, &checkpoint, gathered))];
         findings.push(tokenizer(&checkpoint));
         let (checkpoint, recipe) = with_spine(checkpoint);
         findings.push(recipe);
@@ -136,12 +145,20 @@ fn absence(dir: &Path) -> Option<String> {
 }
 
 fn unfinished(dir: &Path, standing: Option<Standing>) -> Finding {
-    let words = standing.map_or_else(String::new, |Standing { here, missing, is_streamed }| {
-        let what = if is_streamed { " that streaming needs" } else { "" };
+    let words = standing.map_or_else(String::new, |standing| {
+        let Standing { here, missing, is_streamed, layers } = standing;
+        let what = match layers {
+            Some((first, last)) => format!(" for --layers {first}-{last}"),
+            None if is_streamed => " that streaming needs".to_owned(),
+            None => String::new(),
+        };
         format!(", {} of {}{what} are here", bytes(here), bytes(here + missing))
     });
     let found = format!("{}: setup is not finished{words}", dir.display());
-    let fix = format!("deltafin setup --model '{}'", dir.display());
+    // A part never runs, however far it is.
+    let is_part = standing.is_some_and(|standing| standing.layers.is_some());
+    let all = if is_part { " --full" } else { "" };
+    let fix = format!("deltafin setup{all} --model '{}'", dir.display());
     Finding::trouble(Level::Fault, Code::UnfinishedModel, "model", found, fix)
 }
 
@@ -171,12 +188,13 @@ fn broken(dir: &Path, problems: &[deltafin_store::OpenError]) -> Finding {
     Finding::trouble(Level::Fault, Code::BrokenModel, "model", format!("{first}{more}"), fix)
 }
 
-fn whole(dir: &Path, checkpoint: &Checkpoint) -> String {
+fn whole(dir: &Path, checkpoint: &Checkpoint, gathered: Option<&Gathered>) -> String {
     let (spec, shards) = (checkpoint.spec(), checkpoint.store.shards());
     let size: u64 = shards.iter().map(|shard| shard.len).sum();
     let (layers, path) = (spec.layers.len(), dir.display());
-    let later = Gathered::of(checkpoint).map_or_else(String::new, |gathered| {
-        format!("; {}, the others come when they are needed", gathered.words())
+    let later = gathered.map_or_else(String::new, |gathered| {
+        let others = if gathered.has_all() { "" } else { ", the others come when they are needed" };
+        format!("; {}{others}", gathered.words())
     });
     let freed = match checkpoint.freed() {
         Some(recipe) => format!("; of the spine only the {recipe} pack is here"),

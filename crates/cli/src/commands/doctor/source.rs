@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use deltafin_fetch::{self as fetch, FetchError, Patience, Sighting, Source};
+use deltafin_fetch::{self as fetch, FetchError, Lookout, Patience, Sighting, Source};
 
 use super::finding::{Code, Finding, Level};
 use super::model::Subject;
@@ -19,6 +19,8 @@ const PATIENCE: Patience = Patience {
     give_up: Duration::ZERO,
     hopeless: 1,
 };
+/// All tries together: a mirror is asked for each file.
+const MOST: Duration = Duration::from_secs(30);
 /// Signatures and links of object stores are refused at some minutes' difference.
 const CLOCKS_APART: i64 = 300;
 /// 1 January 2026; this program is younger.
@@ -34,10 +36,12 @@ pub(super) fn look(
         None | Some(Source::Folder(_)) => return Ok(Vec::new()),
         Some(source) => source,
     };
-    match fetch::sight(source, endpoint, PATIENCE, stop) {
+    let dir = subject.dir.as_deref();
+    let lookout = Lookout { source, endpoint, dir, patience: PATIENCE, most: MOST };
+    match fetch::sight(lookout, stop) {
         Ok(sighting) => Ok(seen(&sighting)),
         Err(FetchError::Interrupted) => Err(Failure::Interrupted),
-        Err(error) => Ok(vec![unseen(&error, subject.wants_files())]),
+        Err(error) => Ok(vec![unseen(&error, subject)]),
     }
 }
 
@@ -45,7 +49,7 @@ fn seen(sighting: &Sighting) -> Vec<Finding> {
     let Sighting { source, files, bytes: size, seconds: took, clock_ahead_seconds } = sighting;
     let (size, took) = (bytes(*size), seconds(*took));
     let mut findings =
-        vec![Finding::ok("source", format!("{source}: {files} files, {size}, told in {took}"))];
+        vec![Finding::ok("source", format!("{source}: {files} files, {size}, answered in {took}"))];
     if let Some(ahead) = clock_ahead_seconds.filter(|ahead| ahead.abs() > CLOCKS_APART) {
         let way = if ahead > 0 { "before" } else { "behind" };
         let found = format!("{} s {way} the source's", ahead.abs());
@@ -54,10 +58,17 @@ fn seen(sighting: &Sighting) -> Vec<Finding> {
     findings
 }
 
-fn unseen(error: &FetchError, wants_files: bool) -> Finding {
-    let level = if wants_files { Level::Fault } else { Level::Note };
-    let fix = "check the network, HTTPS_PROXY and SSL_CERT_FILE, or take another source (--source)";
-    Finding::trouble(level, Code::UnreachableSource, "source", error.to_string(), fix)
+/// A fault where something is to come from there, be it while the model runs.
+fn unseen(error: &FetchError, subject: &Subject) -> Finding {
+    let is_needed = subject.wants_files() || subject.wants_experts();
+    let level = if is_needed { Level::Fault } else { Level::Note };
+    let found = match subject.wants_experts() {
+        true => format!("{error}; experts that are not here come from it"),
+        false => error.to_string(),
+    };
+    let fix =
+        "check the network, HTTPS_PROXY and SSL_CERT_FILE, or take another source (setup --source)";
+    Finding::trouble(level, Code::UnreachableSource, "source", found, fix)
 }
 
 /// Whether the clock can be right at all.

@@ -7,7 +7,8 @@
 //! any other source      ─► SOURCE/drafter, if there ┘
 //! ```
 
-use std::fs;
+mod place;
+
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::drafter::{FILES, FOLDER, check, judge};
 use crate::failure::Failure;
 use crate::stats::bytes;
 use crate::terminal::{self, one_line};
+use place::There;
 
 /// The drafter that is published for the released model, at the revision that this program was made for.
 const PUBLISHED: &str = "hf:Inferact/Kimi-K3-DSpark@cf6b8244620e7ea4b0651d214f28e89eac75bed6";
@@ -43,27 +45,23 @@ pub(super) struct Drafter {
 }
 
 impl Drafter {
-    /// The drafter that belongs to what comes from a source into a folder, unless none is to be had.
-    pub(super) fn of(asked: &Setup, source: &Source, model: &Path) -> Option<Drafter> {
+    /// The drafter that belongs to what comes from a source into a folder, unless none is to be had. Refuses one that
+    /// was asked for where another is.
+    pub(super) fn of(
+        asked: &Setup,
+        source: &Source,
+        model: &Path,
+    ) -> Result<Option<Drafter>, Failure> {
         let dir = model.join(FOLDER);
         let (source, is_named) = match &asked.drafter {
-            DrafterChoice::None => return None,
-            DrafterChoice::Named(named) => (named.clone(), true),
-            DrafterChoice::Usual => {
-                // What was fetched before is looked after.
-                let begun = fetch::installed_from(&dir);
-                match begun.or_else(|| usual(source)) {
-                    Some(usual) => (usual, false),
-                    None => {
-                        terminal::say(&format!(
-                            "no drafter is known for {source}; --drafter SOURCE names one"
-                        ));
-                        return None;
-                    }
-                }
+            DrafterChoice::None => return Ok(None),
+            DrafterChoice::Named(named) => {
+                place::check(named, &dir)?;
+                (Some(named.clone()), true)
             }
+            DrafterChoice::Usual => (usual_at(&dir, source), false),
         };
-        Some(Drafter { source, is_named, dir })
+        Ok(source.map(|source| Drafter { source, is_named, dir }))
     }
 
     fn order<'o>(&'o self, model: &Order<'o>) -> Order<'o> {
@@ -133,6 +131,8 @@ impl Drafter {
     fn local(&self) -> Option<PathBuf> {
         match &self.source {
             Source::Folder(dir) => Some(dir.clone()),
+            // What was fetched is looked after, whatever else is on this machine.
+            _ if matches!(There::of(&self.dir), There::Installed(_)) => None,
             source => fetch::cached(source).filter(|dir| check(dir).is_ok()),
         }
     }
@@ -147,13 +147,54 @@ impl Drafter {
     ) -> Result<(), Failure> {
         let is_coming = is_known || self.outlook(model, watch.clone(), stop)?.is_some();
         match self.local() {
-            Some(dir) => check(&dir).map_err(|why| no(&why)).and_then(|()| link(&dir, &self.dir)),
+            Some(dir) => check(&dir).map_err(|why| no(&why)).and_then(|()| self.link(&dir)),
             None if is_coming => {
+                place::clear(&self.source, &self.dir)?;
                 fetch::install(&self.order(model), watch, stop).map(drop).map_err(told)
             }
             None => Ok(()),
         }
     }
+
+    /// A drafter that is on this machine is used where it is.
+    fn link(&self, to: &Path) -> Result<(), Failure> {
+        let to = to.canonicalize().map_err(|error| Failure::about(to.display(), &error))?;
+        if self.dir.canonicalize().is_ok_and(|there| there == to) {
+            return Ok(());
+        }
+        place::clear(&self.source, &self.dir)?;
+        symlink(to, &self.dir).map_err(|error| Failure::about(self.dir.display(), &error))
+    }
+}
+
+/// What was fetched before is looked after; what else is there is left as it is, with a word. Where nothing is, the
+/// drafter of the source.
+fn usual_at(dir: &Path, source: &Source) -> Option<Source> {
+    match There::of(dir) {
+        There::Installed(begun) => Some(begun),
+        There::Nothing => {
+            let usual = usual(source);
+            if usual.is_none() {
+                terminal::say(&format!(
+                    "no drafter is known for {source}; --drafter SOURCE names one"
+                ));
+            }
+            usual
+        }
+        There::Link(_) | There::Foreign => {
+            terminal::say(&match check(dir) {
+                Ok(()) => used(dir),
+                Err(why) => {
+                    format!("no drafter: {}; --drafter SOURCE names another", one_line(&why))
+                }
+            });
+            None
+        }
+    }
+}
+
+fn used(dir: &Path) -> String {
+    format!("drafter: {}, used where it is", dir.display())
 }
 
 fn no(why: &str) -> Failure {
@@ -197,12 +238,14 @@ pub(super) fn json(outlook: Option<&Outlook>) -> Value {
 pub(super) fn beside(asked: &Setup, model: &Path, stop: &AtomicBool) -> Result<(), Failure> {
     let dir = model.join(FOLDER);
     let DrafterChoice::Named(source) = &asked.drafter else {
-        if asked.drafter == DrafterChoice::Usual && dir.exists() && !asked.is_dry_run {
+        let is_there = dir.symlink_metadata().is_ok();
+        if asked.drafter == DrafterChoice::Usual && is_there && !asked.is_dry_run {
             check(&dir).map_err(|why| no(&why))?;
-            terminal::say(&format!("drafter: {}, used where it is", dir.display()));
+            terminal::say(&used(&dir));
         }
         return Ok(());
     };
+    place::check(source, &dir)?;
     let drafter = Drafter { source: source.clone(), is_named: true, dir };
     let order = Order { wanted: Wanted::All, ..super::order(asked, source, model) };
     let progress = Arc::new(Progress::new(asked.json));
@@ -226,22 +269,6 @@ fn usual(source: &Source) -> Option<Source> {
         // Their notation is that of a folder with a slash at its end.
         Source::Web(url) | Source::Bucket(url) => format!("{url}{FOLDER}/").parse().ok(),
     }
-}
-
-/// A drafter that is on this machine is used where it is.
-fn link(to: &Path, at: &Path) -> Result<(), Failure> {
-    let about = |error| Failure::about(at.display(), &error);
-    let to = to.canonicalize().map_err(|error| Failure::about(to.display(), &error))?;
-    if at.canonicalize().is_ok_and(|there| there == to) {
-        return Ok(());
-    }
-    if at.is_symlink() {
-        fs::remove_file(at).map_err(about)?;
-    } else if at.exists() {
-        let words = "is there already; remove it, then run the same command again";
-        return Err(Failure::new(format!("{} {words}", at.display())));
-    }
-    symlink(to, at).map_err(about)
 }
 
 #[cfg(test)]

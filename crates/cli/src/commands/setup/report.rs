@@ -82,9 +82,10 @@ pub(super) fn partial(asked: &Setup, dir: &Path, installed: &Installed) -> Resul
     }
     let received = bytes(installed.received);
     terminal::print_line(&format!("{}: {received} fetched, as asked for", shown(dir)))?;
-    terminal::say(
-        "it runs when all of it is there: deltafin setup without --layers gets the rest, and the drafter",
-    );
+    terminal::say(&format!(
+        "it runs when all of it is there: 'deltafin setup --full --model {}' gets the rest, and the drafter",
+        shown(dir)
+    ));
     Ok(())
 }
 
