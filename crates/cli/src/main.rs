@@ -9,6 +9,7 @@ mod args;
 mod built_in;
 mod column;
 mod commands;
+mod damage;
 mod drafter;
 mod failure;
 mod gathered;

@@ -1,6 +1,7 @@
 //! Which spine a command runs with; it is always said, for it changes what the model computes.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _, ValueParserFactory};
 use deltafin_engine::Recipe;
@@ -51,8 +52,32 @@ pub(crate) fn apply(checkpoint: Checkpoint, choice: &SpineChoice) -> Result<Chec
         }
         _ => checkpoint.with_spine(choice)?,
     };
-    terminal::say(&format!("spine: {}", words(&checkpoint)));
+    let why = match choice {
+        SpineChoice::Auto => lost(&checkpoint).map(|lost| format!("; {lost}")),
+        SpineChoice::Recipe(_) | SpineChoice::Pack(_) => None,
+    };
+    terminal::say(&format!("spine: {}{}", words(&checkpoint), why.unwrap_or_default()));
     Ok(checkpoint)
+}
+
+/// Why the released spine runs where setup was told to pack one, if that is so, and what helps.
+fn lost(checkpoint: &Checkpoint) -> Option<String> {
+    let (lost, folder) = (checkpoint.lost_pack()?, checkpoint.folder()?);
+    Some(format!("{}; {}", lost_words(&lost), lost_fix(folder)))
+}
+
+/// That a pack is gone.
+pub(crate) fn lost_words(pack: &Path) -> String {
+    format!("{}, which setup made, is gone", pack.display())
+}
+
+/// What helps against it.
+pub(crate) fn lost_fix(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "'deltafin setup --model {folder}' makes it again, 'deltafin setup --spine bf16 --model {folder}' keeps to the \
+         released one"
+    )
 }
 
 /// The recipe and where it comes from.

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::Proof;
 use crate::cut::{PAGE_BYTES, Piece};
 use crate::listing::RemoteFile;
 use crate::proof::{hex, unhex};
@@ -133,6 +134,14 @@ impl Of {
         let proof = file.proof.parts().map(|(kind, digits)| format!("{kind} {digits}"));
         Of { name: file.name.clone(), bytes: file.bytes, proof }
     }
+
+    fn into_file(self) -> Option<RemoteFile> {
+        let proof = match self.proof.as_deref().map(|proof| proof.split_once(' ')) {
+            None => Proof::None,
+            Some(kind_and_digits) => kind_and_digits.and_then(|(k, d)| Proof::parse(k, d))?,
+        };
+        Some(RemoteFile { name: self.name, bytes: self.bytes, proof })
+    }
 }
 
 /// The map of one file, on the drive.
@@ -153,6 +162,17 @@ impl Map {
             Err(error) => return Err(error),
         }
         Ok(parse(&fs::read(path)?, file))
+    }
+
+    /// The file that a map is of, and what it says of that; nothing where it is no map.
+    pub(crate) fn read_any(path: &Path) -> io::Result<Option<(RemoteFile, Known)>> {
+        if fs::metadata(path)?.len() > MAP_BYTES_MAX {
+            return Ok(None);
+        }
+        let bytes = fs::read(path)?;
+        let of = bytes.split(|byte| *byte == b'\n').nth(1);
+        let file = of.and_then(|of| serde_json::from_slice::<Of>(of).ok()?.into_file());
+        Ok(file.and_then(|file| Some((file.clone(), parse(&bytes, &file)?))))
     }
 
     /// A map with this in it, in place of any that is there.
@@ -344,7 +364,6 @@ fn is_place(at: u64, offset: u64, bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Proof;
     use crate::cut::Owner;
 
     fn file() -> RemoteFile {

@@ -36,7 +36,7 @@ pub fn read_through(
             if let Err(error) = store.read_exact(*span, &mut buf[..bytes as usize]) {
                 let (file, offset) = (shards[span.shard().index()].name.clone(), span.offset());
                 let of = error.to_string();
-                let unread = Damage { file, offset, bytes, of, converted: None };
+                let unread = Damage { file, offset, bytes, of, converted: None, cut_from: None };
                 damage.lock().unwrap_or_else(PoisonError::into_inner).push(unread);
             }
             watch.event(Event::Kept { bytes });

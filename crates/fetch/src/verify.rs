@@ -37,6 +37,8 @@ pub struct Damage {
     /// The recipe of the pack that it is in, where a conversion made that: another one makes it good, of what is here.
     /// All else is fetched again.
     pub converted: Option<Recipe>,
+    /// The file that it was in and that ends before it, where experts lie layer by layer.
+    pub cut_from: Option<String>,
 }
 
 /// What a look at an installed folder found.
@@ -151,11 +153,18 @@ fn read(
 fn lost_note() -> Damage {
     let file = SpineNote::path(Path::new("")).display().to_string();
     let of = "the note that what every token uses is in a pack alone".to_owned();
-    Damage { file, offset: 0, bytes: 0, of, converted: None }
+    Damage { file, offset: 0, bytes: 0, of, converted: None, cut_from: None }
 }
 
 fn whole(file: &RemoteFile, of: String) -> Damage {
-    Damage { file: file.name.clone(), offset: 0, bytes: file.bytes, of, converted: None }
+    Damage {
+        file: file.name.clone(),
+        offset: 0,
+        bytes: file.bytes,
+        of,
+        converted: None,
+        cut_from: None,
+    }
 }
 
 fn known(dir: &Path, file: &RemoteFile) -> Known {
@@ -181,8 +190,9 @@ fn lost(dir: &Path, file: &RemoteFile, known: &Known, goal: Option<&Goal>) -> Ve
     let later = if cut.is_empty() { Known::default() } else { self::known(dir, file) };
     let cut = cut.into_iter().filter(|(offset, _, slot)| later.slots.get(offset) == Some(slot));
     let cut = cut.map(|(offset, bytes, slot)| {
-        let name = layered::records_path(Path::new(""), slot.layer);
-        damage(offset, bytes, &format!("{} ends before it", name.display()))
+        let name = layered::records_path(Path::new(""), slot.layer).display().to_string();
+        let damage = damage(offset, bytes, &format!("{name} ends before it"));
+        Damage { cut_from: Some(name), ..damage }
     });
     unnoted.chain(cut).collect()
 }
@@ -371,7 +381,7 @@ fn damage(path: &Path, file: &RemoteFile, piece: Option<(u64, u64, Digest)>) -> 
         Owner::Layer(layer) => format!("layer {layer}, what every token uses"),
         Owner::Expert(layer, expert) => format!("layer {layer}, expert {expert}"),
     };
-    Damage { file: name, offset, bytes, of, converted: None }
+    Damage { file: name, offset, bytes, of, converted: None, cut_from: None }
 }
 
 /// Whose bytes a shard has at an offset, as far as its header can be read.

@@ -69,6 +69,14 @@ impl Checkpoint {
         self.chosen
     }
 
+    /// Where a pack should be that setup was told to look after, where it is gone and the released spine runs in its
+    /// place, without another word.
+    pub fn lost_pack(&self) -> Option<PathBuf> {
+        let chosen = self.chosen.filter(|recipe| *recipe != Recipe::Bf16)?;
+        let is_lost = self.packed.is_none() && self.freed.is_none();
+        self.folder.as_deref().filter(|_| is_lost).map(|folder| pack_dir(folder, chosen))
+    }
+
     /// The recipe whose pack holds what setup took out of the shards when it made it; nothing where
     /// the shards have the released spine.
     pub fn freed(&self) -> Option<Recipe> {

@@ -109,9 +109,10 @@ pub(crate) fn gc(asked: &Gc) -> Result<(), Failure> {
             found.removed = true;
         }
     }
+    let free_slots = folder.free_slots;
     // Until here nobody else may begin to use what was found.
     drop(folder);
-    report(asked, &found, cache.as_ref())
+    report(asked, &found, cache.as_ref(), free_slots)
 }
 
 /// The folder of the model that the other commands would run, if there is one.
@@ -134,11 +135,18 @@ fn cache_of(dir: &Path) -> Option<Gathered> {
     Gathered::of(&checkpoint?.ok()?)
 }
 
-fn report(asked: &Gc, found: &[Found], cache: Option<&Gathered>) -> Result<(), Failure> {
+fn report(
+    asked: &Gc,
+    found: &[Found],
+    cache: Option<&Gathered>,
+    free_slots: u64,
+) -> Result<(), Failure> {
     let sum = |is: &dyn Fn(&&Found) -> bool| found.iter().filter(is).map(|f| f.bytes).sum::<u64>();
     let (all, freed) = (sum(&|_| true), sum(&|found| found.removed));
     if asked.json {
-        let report = json!({"found": found, "bytes": all, "freed": freed, "cache": cache});
+        let report = json!({
+            "found": found, "bytes": all, "freed": freed, "cache": cache, "free_slots": free_slots,
+        });
         return terminal::print_line(&report.to_string());
     }
     for Found { kind, path, bytes: size, removed, what } in found {
@@ -155,7 +163,11 @@ fn report(asked: &Gc, found: &[Found], cache: Option<&Gathered>) -> Result<(), F
         terminal::print_line(&format!("{kind:<9} {size:>11}  {}{mark}", one_line(&path)))?;
     }
     if let Some(cache) = cache {
-        terminal::print_line(&format!("cache: {}", cache.words()))?;
+        let free = match free_slots {
+            0 => String::new(),
+            free => format!("; {} more are free between them, for those that come", bytes(free)),
+        };
+        terminal::print_line(&format!("cache: {}{free}", cache.words()))?;
     }
     terminal::print_line(&match (found.is_empty(), asked.removes) {
         (true, _) => "nothing lies about".to_owned(),

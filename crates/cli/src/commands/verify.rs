@@ -16,6 +16,7 @@ use deltafin_store::{SpineChoice, pack_dir};
 use serde_json::json;
 
 use crate::args::{Network, Verify};
+use crate::damage;
 use crate::drafter;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
@@ -23,11 +24,11 @@ use crate::logins;
 use crate::model_choice::{self, Model};
 use crate::stats::{bytes, seconds};
 use crate::streamed;
-use crate::terminal::{self, ProgressLine, Terminal, one_line};
+use crate::terminal::{self, ProgressLine, Terminal};
 
 /// Requests at once for what is mended.
 const JOBS: usize = 4;
-/// Damage that is told piece by piece.
+/// Lines about damage, at the most.
 const NAMED: usize = 50;
 
 /// Does it.
@@ -203,9 +204,8 @@ fn report(
         });
         terminal::print_line(&report.to_string())?;
     } else {
-        for Damage { file, offset, bytes, of, .. } in damage.iter().take(NAMED) {
-            let file = one_line(file);
-            terminal::print_line(&format!("{file}: {of}: {bytes} bytes at {offset} are damaged"))?;
+        for line in damage::lines(damage).iter().take(NAMED) {
+            terminal::print_line(line)?;
         }
         let depth = match asked.is_deep {
             true => format!("{} read in {}", bytes(*read), seconds(took)),

@@ -76,6 +76,29 @@ fn an_int8_setup_runs_like_a_conversion_and_says_what_it_lacks() {
 }
 
 #[test]
+fn where_a_pack_is_gone_it_is_said_what_runs_in_its_place() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    place.setup(&["--spine", "int8", "--keep-bf16", "--model", text(&dir)]).ok();
+    let pack = dir.join("spine-int8");
+    fs::remove_dir_all(&pack).expect("removed");
+    let args = [&RUN[..], &["--model", text(&dir)]].concat();
+    let said = format!("spine: bf16, as released; {}, which setup made, is gone", pack.display());
+    let ran = place.run(&args);
+    assert!(ran.code == Some(0) && ran.err.contains(&said), "{ran:?}");
+    let asked = place.run(&[&args[..], &["--spine", "bf16"]].concat());
+    assert!(!asked.err.contains("is gone"), "{asked:?}");
+    let doctor = place.run(&["doctor", "--quick", "--offline", text(&dir)]);
+    assert!(doctor.out.contains("DF-SPINE-03") && doctor.code == Some(0), "{doctor:?}");
+    // Either remedy ends it.
+    place.setup(&["--model", text(&dir)]).ok();
+    assert!(place.run(&args).err.contains("spine: int8, from "));
+    fs::remove_dir_all(&pack).expect("removed");
+    place.setup(&["--spine", "bf16", "--model", text(&dir)]).ok();
+    assert!(!place.run(&args).err.contains("is gone"));
+}
+
+#[test]
 fn a_dry_run_tells_the_room_that_a_packed_spine_takes() {
     let place = Place::new(Missteps::none());
     let kept = place.setup(&["--dry-run", "--json", "--spine", "int8", "--keep-bf16"]).json();

@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use deltafin_testkit::hub::{Draw, Hub, Misstep, Missteps, REPOSITORY};
+use serde_json::json;
 
 use crate::program::{Ran, deltafin, fixture, ran, spawn};
 use crate::serve::{ask, begin, terminate};
@@ -336,6 +337,66 @@ fn layer_by_layer_it_says_the_same_killed_limited_warmed_and_made_whole() {
     place.setup(&["--full", "--model", text(&dir)]).ok();
     assert_whole(&dir);
     assert_eq!(run(&place, &dir, &[]).ok(), wanted);
+}
+
+#[test]
+fn a_layers_file_that_lost_its_experts_is_one_line_with_what_helps() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    place.setup(&["--stream", "--layout", "layers", "--model", text(&dir)]).ok();
+    place.run(&["warm", text(&dir), "--layers", "2-3"]).ok();
+    let records = |layer: u32| dir.join(format!("experts-{layer:03}.records"));
+    std::fs::remove_file(records(2)).expect("removed");
+    let cut = std::fs::OpenOptions::new().write(true).open(records(3)).expect("opened");
+    let length = cut.metadata().expect("known").len();
+    cut.set_len(length / 2).expect("cut");
+    let found = place.run(&["verify", text(&dir)]);
+    let lines: Vec<&str> = found.out.lines().collect();
+    assert_eq!((found.code, lines.len()), (Some(1), 3), "{found:?}");
+    assert!(lines[0].starts_with("experts-002.records: ends before 15 experts that came"));
+    assert!(lines[1].starts_with("experts-003.records: ends before "), "{lines:?}");
+    assert!(lines[2].contains("--repair makes that good again"), "{lines:?}");
+    let each = place.run(&["verify", "--json", text(&dir)]);
+    let each: serde_json::Value = serde_json::from_str(&each.out).expect("JSON");
+    assert!(each["damage"].as_array().expect("a list").len() > 20, "{each}");
+    let doctor = place.run(&["doctor", "--quick", "--offline", text(&dir)]);
+    assert_eq!(doctor.out.matches(": ends before ").count(), 2, "{doctor:?}");
+    assert!(doctor.out.contains("deltafin verify --repair"), "{doctor:?}");
+    place.run(&["verify", "--repair", text(&dir)]).ok();
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted());
+}
+
+/// What no expert has of a layer's file: at its end it can go, between experts it is filled.
+#[test]
+fn free_slots_of_layers_are_told_and_freed_where_they_can_be() {
+    let place = Place::new(Missteps::none());
+    let dir = place.at("here");
+    place.setup(&["--stream", "--layout", "layers", "--model", text(&dir)]).ok();
+    place.run(&["warm", text(&dir), "--layers", "2"]).ok();
+    let gc = |more: &[&str]| place.run(&[&["gc", "--json", text(&dir)], more].concat()).json();
+    assert_eq!((&gc(&[])["found"], &gc(&[])["free_slots"]), (&json!([]), &json!(0)));
+    let map = dir.join(".deltafin/model-00003-of-000012.safetensors.map");
+    let lines = std::fs::read_to_string(&map).expect("read");
+    let places = |line: &&str| Some(line.rsplit_once(" 2 ")?.1.parse::<u64>().expect("a place"));
+    let mut slots: Vec<u64> = lines.lines().collect::<Vec<_>>().iter().filter_map(places).collect();
+    slots.sort_unstable();
+    assert_eq!(slots.len(), 15, "{lines}");
+    let length = std::fs::metadata(dir.join("experts-002.records")).expect("there").len();
+    // Lost are the lines of the second slot and the last.
+    let is_lost = |line: &&str| [slots[1], slots[14]].contains(&places(line).unwrap_or(u64::MAX));
+    let kept: String =
+        lines.split_inclusive('\n').filter(|line| !is_lost(&line.trim_end())).collect();
+    std::fs::write(&map, kept).expect("written");
+    let slot = length / 15;
+    let told = gc(&[]);
+    assert_eq!((&told["bytes"], &told["free_slots"]), (&slot.into(), &slot.into()), "{told}");
+    let words = place.run(&["gc", text(&dir)]).ok();
+    assert!(words.contains("are free between them"), "{words}");
+    assert_eq!(gc(&["--yes"])["freed"], slot);
+    let left = std::fs::metadata(dir.join("experts-002.records")).expect("there").len();
+    assert_eq!((left, &gc(&[])["found"]), (length - slot, &json!([])));
+    assert!(place.run(&["verify", "--deep", text(&dir)]).ok().contains("nothing is damaged"));
+    assert_eq!(run(&place, &dir, &[]).ok(), wanted());
 }
 
 #[test]

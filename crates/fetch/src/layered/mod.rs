@@ -15,12 +15,13 @@
 mod compact;
 mod cut_off;
 mod gather;
+mod slots;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::cut::{Owner, Piece};
+use crate::cut::{Owner, PAGE_BYTES, Piece};
 use crate::folder::{map_path, part_path};
 use crate::listing::{Listing, RemoteFile};
 use crate::map::{Known, Map};
@@ -29,6 +30,7 @@ use crate::part::digest_of;
 pub(crate) use compact::Compact;
 pub(crate) use cut_off::cut_off;
 pub(crate) use gather::{gather, given_back, remove, sweep};
+pub(crate) use slots::free_slots;
 
 /// Bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -93,6 +95,11 @@ pub(crate) fn layer_of(name: &str) -> Option<u32> {
 /// Whether a piece is in its layer's file, and not in the base of its shard.
 pub(crate) fn is_slotted(owner: Owner) -> bool {
     matches!(owner, Owner::Expert(_, 1..))
+}
+
+/// Bytes of the pages that bytes of a shard are in: as many as a slot for them needs.
+pub(crate) fn paged(offset: u64, bytes: u64) -> u64 {
+    (offset % PAGE_BYTES + bytes).next_multiple_of(PAGE_BYTES)
 }
 
 /// The pieces of a shard, with each such record as one, however long.

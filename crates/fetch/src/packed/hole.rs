@@ -47,11 +47,17 @@ pub(super) fn is_own(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|meta| meta.is_file() && meta.nlink() == 1)
 }
 
-/// Gives ranges of a file back, as (first byte, bytes). Its length stays.
+/// Gives ranges of a file back, as (first byte, bytes), in their order. Its length stays. Those that follow each other go
+/// as one: a block that two of them share would keep its room.
 pub(super) fn free(path: &Path, ranges: impl Iterator<Item = (u64, u64)>) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
-    for (offset, bytes) in ranges {
-        make_hole(&file, offset..offset + bytes)?;
+    let mut ranges = ranges.peekable();
+    while let Some((offset, bytes)) = ranges.next() {
+        let mut end = offset + bytes;
+        while let Some((_, more)) = ranges.next_if(|next| next.0 == end) {
+            end += more;
+        }
+        make_hole(&file, offset..end)?;
     }
     Ok(())
 }
@@ -59,6 +65,19 @@ pub(super) fn free(path: &Path, ranges: impl Iterator<Item = (u64, u64)>) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_that_two_ranges_share_goes_with_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = File::create(&path).unwrap();
+        file.write_all_at(&vec![7; 1 << 20], 0).unwrap();
+        file.sync_all().unwrap();
+        let blocks = || file.metadata().unwrap().blocks();
+        assert!(blocks() > 0);
+        free(&path, [(0, 600_001), (600_001, (1 << 20) - 600_001)].into_iter()).unwrap();
+        assert_eq!((blocks(), file.metadata().unwrap().len()), (0, 1 << 20));
+    }
 
     #[test]
     fn trials_leave_nothing_and_find_what_this_drive_can() {

@@ -79,7 +79,7 @@ impl Pack {
             Err(why) => {
                 let of = format!("the list of the {} spine ({why})", self.recipe);
                 let (file, converted) = (self.name(MANIFEST), self.converted());
-                return vec![Damage { file, offset: 0, bytes: 0, of, converted }];
+                return vec![Damage { file, offset: 0, bytes: 0, of, converted, cut_from: None }];
             }
         };
         let wrong = |file: &&PackFile| {
@@ -103,7 +103,7 @@ impl Pack {
     fn damage(&self, file: &PackFile, offset: u64, bytes: u64) -> Damage {
         let of = format!("{}, {} spine", file.part, self.recipe);
         let (file, converted) = (self.name(&file.part.file_name()), self.converted());
-        Damage { file, offset, bytes, of, converted }
+        Damage { file, offset, bytes, of, converted, cut_from: None }
     }
 
     fn converted(&self) -> Option<Recipe> {

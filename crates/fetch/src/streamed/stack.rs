@@ -128,8 +128,3 @@ impl Sink for Gathering<'_> {
         self.shelf.other_tag(tag)
     }
 }
-
-/// The pages that bytes of a shard are in, as many as a slot for them needs.
-pub(super) fn paged(offset: u64, bytes: u64) -> u64 {
-    (offset % PAGE_BYTES + bytes).next_multiple_of(PAGE_BYTES)
-}

@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use super::cache::Place;
 use super::shelf::Shelf;
-use super::stack::{Gathering, Stack, paged};
-use crate::layered;
+use super::stack::{Gathering, Stack};
+use crate::layered::{self, paged};
 use crate::map::{Digest, Slot};
 
 /// The layers' files of a folder, by layer; none where experts are in the shards.

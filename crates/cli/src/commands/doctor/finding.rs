@@ -40,6 +40,7 @@ pub(super) enum Code {
     DamagedNote,
     UnusablePack,
     UnusedPack,
+    LostPack,
     BadDrafter,
     WrongClock,
     UnreachableSource,
@@ -47,7 +48,7 @@ pub(super) enum Code {
 
 impl Code {
     /// All of them, with their names.
-    pub(super) const ALL: [(Code, &str); 22] = [
+    pub(super) const ALL: [(Code, &str); 23] = [
         (Code::SlowProcessor, "DF-CPU-01"),
         (Code::NoEncryption, "DF-CPU-02"),
         (Code::FewerCores, "DF-CPU-03"),
@@ -67,6 +68,7 @@ impl Code {
         (Code::DamagedNote, "DF-MODEL-06"),
         (Code::UnusablePack, "DF-SPINE-01"),
         (Code::UnusedPack, "DF-SPINE-02"),
+        (Code::LostPack, "DF-SPINE-03"),
         (Code::BadDrafter, "DF-DRAFTER-01"),
         (Code::WrongClock, "DF-CLOCK-01"),
         (Code::UnreachableSource, "DF-NET-01"),

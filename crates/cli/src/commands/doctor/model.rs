@@ -3,14 +3,16 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use deltafin_checkpoint::Recipe;
-use deltafin_fetch::{self as fetch, FetchError, Source, Standing};
+use deltafin_fetch::{self as fetch, Event, FetchError, Source, Standing};
 use deltafin_store::{Checkpoint, OpenError, SpineChoice, pack_dir};
 
 use super::finding::{Code, Finding, Level};
 use super::notes;
 use crate::args::{Given, Looked, Network};
+use crate::damage;
 use crate::drafter;
 use crate::failure::{Failure, chain};
 use crate::gathered::Gathered;
@@ -98,7 +100,7 @@ impl Subject {
         }
         let inspection = match streamed::inspect_dir(&dir) {
             Ok(inspection) => inspection,
-            Err(error) => return (subject, vec![closed(&error)]),
+            Err(error) => return (subject, closed(&dir, &error)),
         };
         let Some(checkpoint) = inspection.checkpoint else {
             return (subject, vec![broken(&dir, &inspection.problems)]);
@@ -163,13 +165,25 @@ fn unfinished(dir: &Path, standing: Option<Standing>) -> Finding {
 }
 
 /// Nothing is wrong with the weights, as far as was seen.
-fn closed(error: &FetchError) -> Finding {
+fn closed(dir: &Path, error: &FetchError) -> Vec<Finding> {
     let fix = match error {
         FetchError::ReadOnly { .. } => "let this user write to the folder and what is in it",
-        FetchError::LayerCut { .. } => "run 'deltafin verify --deep --repair'",
+        FetchError::LayerCut { .. } => return cut(dir, error),
         _ => "wait for the program that has it, or run 'deltafin setup' again",
     };
-    Finding::trouble(Level::Fault, Code::BrokenModel, "model", chain(error), fix)
+    vec![Finding::trouble(Level::Fault, Code::BrokenModel, "model", chain(error), fix)]
+}
+
+/// Each layer's file that lost experts.
+fn cut(dir: &Path, error: &FetchError) -> Vec<Finding> {
+    let fix = format!("deltafin verify --repair '{}'", dir.display());
+    let found = fetch::verify(dir, false, &|_: Event<'_>| {}, &AtomicBool::new(false));
+    let mut lines = found.map_or_else(|_| Vec::new(), |found| damage::cut(&found.damage));
+    if lines.is_empty() {
+        lines.push(chain(error));
+    }
+    let finding = |line| Finding::trouble(Level::Fault, Code::BrokenModel, "model", line, &*fix);
+    lines.into_iter().map(finding).collect()
 }
 
 fn broken(dir: &Path, problems: &[deltafin_store::OpenError]) -> Finding {
@@ -252,7 +266,15 @@ fn drafter_of(dir: &Path) -> Option<Finding> {
 fn with_spine(checkpoint: Checkpoint) -> (Checkpoint, Finding) {
     match checkpoint.clone().with_spine(&SpineChoice::Auto) {
         Ok(checkpoint) => {
-            let found = Finding::ok("spine", spine::words(&checkpoint));
+            let words = spine::words(&checkpoint);
+            let found = match (checkpoint.lost_pack(), checkpoint.folder()) {
+                (Some(pack), Some(dir)) => {
+                    let found = format!("{words}; {}", spine::lost_words(&pack));
+                    let (level, code) = (Level::Warning, Code::LostPack);
+                    Finding::trouble(level, code, "spine", found, spine::lost_fix(dir))
+                }
+                _ => Finding::ok("spine", words),
+            };
             (checkpoint, found)
         }
         Err(error) => {

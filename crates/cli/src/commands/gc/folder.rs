@@ -20,6 +20,8 @@ const PROBES: [&str; 3] = [".deltafin-plan-", ".deltafin-doctor-", ".deltafin-ho
 #[derive(Debug, Default)]
 pub(super) struct Look {
     pub(super) found: Vec<Found>,
+    /// Bytes of layers' files that experts which come fill.
+    pub(super) free_slots: u64,
     _folders: Vec<Leftovers>,
     _packs: Vec<PackLeftovers>,
 }
@@ -53,6 +55,7 @@ fn left_by_setup(dir: &Path, look: &mut Look) -> Result<(), Failure> {
                     if left.usefulness == Use::GoesOn { Kind::Partial } else { Kind::Orphaned };
                 Found::left(kind, left)
             }));
+            look.free_slots += left.free_slots();
             look._folders.push(left);
             Ok(())
         }
