@@ -72,7 +72,8 @@ pub(crate) fn quiet() -> Arc<impl Fn(Event<'_>) + Send + Sync> {
     Arc::new(|_: Event<'_>| {})
 }
 
-/// Installs until so many bytes have come, then stops.
+/// Installs until so many bytes have come, then stops; slowly, for the rest must not come between two looks at whether
+/// to stop.
 pub(crate) fn install_until(order: &Order<'_>, bytes: u64) -> Result<Installed, FetchError> {
     let (came, stop) = (AtomicU64::new(0), Arc::new(AtomicBool::new(false)));
     let raised = stop.clone();
@@ -83,7 +84,8 @@ pub(crate) fn install_until(order: &Order<'_>, bytes: u64) -> Result<Installed, 
             raised.store(true, Ordering::SeqCst);
         }
     };
-    install(order, Arc::new(watch), &stop)
+    let bytes_per_second = order.bytes_per_second.or(Some(4 << 20));
+    install(&Order { bytes_per_second, ..order.clone() }, Arc::new(watch), &stop)
 }
 
 /// Installs until half of a hub's bytes have come. It gives no more from there on, so that nothing ends before it is
