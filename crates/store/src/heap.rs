@@ -1,15 +1,15 @@
 //! What the allocator keeps of memory that was given back to it.
 //!
 //! The allocator of glibc has an arena for each few threads, and keeps in each up to twice of what the largest freed
-//! block had, at most 64 MiB: memory that nobody counts. On macOS, which has another allocator, both functions do nothing.
+//! block had, at most 64 MiB: memory that nobody counts. Where another allocator is, both functions do nothing.
 
 /// Blocks of so many bytes and more come from the system, and go back to it at once.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE_BYTES: libc::c_int = 128 << 10;
 
 /// From now on large blocks go back to the system as soon as they are freed, and an arena keeps little of the rest at
 /// its end. To be called before there are threads.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code)]
 pub fn keep_little() {
     for option in [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD] {
@@ -19,7 +19,7 @@ pub fn keep_little() {
 }
 
 /// Gives back what was freed between blocks that are in use, in all arenas.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code)]
 pub fn give_back() {
     // SAFETY: the call takes a number and locks each arena; it gives back only pages that are in no block.
@@ -27,14 +27,14 @@ pub fn give_back() {
 }
 
 /// Nothing here: see the module.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn keep_little() {}
 
 /// Nothing here: see the module.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn give_back() {}
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[cfg(test)]
 mod tests {
     use super::*;
