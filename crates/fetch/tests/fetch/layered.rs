@@ -251,7 +251,7 @@ fn nobody_reads_a_slot_that_has_another_record() {
 #[test]
 fn what_was_ended_in_between_loses_what_was_in_flight_alone() {
     let (hub, dir) = begun();
-    let checkpoint = stream(&hub, dir.path(), IMPATIENT);
+    let checkpoint = stream(&hub, dir.path(), CALM);
     let record = &records(&checkpoint)[0];
     distant(&checkpoint).bring(record, &AtomicBool::new(false)).unwrap();
     drop(checkpoint);
@@ -263,7 +263,7 @@ fn what_was_ended_in_between_loses_what_was_in_flight_alone() {
     stacks(dir.path()).iter().for_each(|stack| append(stack, &[7; 700]));
     maps(dir.path()).iter().for_each(|map| append(map, b"812352 17 ab"));
     fs::write(dir.path().join(".deltafin/coming/model-00004-of-000012.safetensors.8"), "").unwrap();
-    assert!(text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Off) == local());
+    assert!(text_of(stream(&hub, dir.path(), CALM), Prefetch::Off) == local());
     assert!(hub.served().bytes() > came);
     assert_once(&hub);
     let found = verify(dir.path(), true, &|_: Event<'_>| {}, &AtomicBool::new(false)).unwrap();
@@ -274,7 +274,7 @@ fn what_was_ended_in_between_loses_what_was_in_flight_alone() {
 fn it_becomes_whole_and_a_stopped_upgrade_goes_on() {
     let (hub, dir) = begun();
     let hub = Arc::new(hub);
-    let wanted = text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Off);
+    let wanted = text_of(stream(&hub, dir.path(), CALM), Prefetch::Off);
     let came = hub.served().ranges;
     // Stopped on the way: some shards are whole by then, the others lie as they did.
     let (endpoint, source) = (hub.endpoint(), crate::support::source());

@@ -240,7 +240,7 @@ fn two_at_a_time_share_what_comes() {
 fn it_becomes_whole_in_place_and_only_what_is_missing_comes() {
     let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     set_up(&hub, dir.path(), Wanted::Spine).unwrap();
-    let checkpoint = stream(&hub, dir.path(), IMPATIENT);
+    let checkpoint = stream(&hub, dir.path(), CALM);
     // Nobody sets up what somebody runs.
     let busy = set_up(&hub, dir.path(), Wanted::All).unwrap_err();
     assert!(matches!(busy, FetchError::InUse { .. }), "{busy}");
@@ -258,7 +258,7 @@ fn it_becomes_whole_in_place_and_only_what_is_missing_comes() {
 fn what_is_damaged_here_is_found_and_comes_again() {
     let (hub, dir) = (whole_hub(Missteps::none()), tempfile::tempdir().unwrap());
     set_up(&hub, dir.path(), Wanted::Spine).unwrap();
-    let wanted = text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Off);
+    let wanted = text_of(stream(&hub, dir.path(), CALM), Prefetch::Off);
     let look = || verify(dir.path(), true, &|_: Event<'_>| {}, &AtomicBool::new(false)).unwrap();
     assert_eq!(look().damage, []);
     // The last record of a shard that came.
@@ -276,7 +276,7 @@ fn what_is_damaged_here_is_found_and_comes_again() {
     give_up(dir.path(), &damage).unwrap();
     set_up(&hub, dir.path(), Wanted::Fitting).unwrap();
     let before = hub.served().bytes();
-    assert!(text_of(stream(&hub, dir.path(), IMPATIENT), Prefetch::Off) == wanted);
+    assert!(text_of(stream(&hub, dir.path(), CALM), Prefetch::Off) == wanted);
     assert_eq!(hub.served().bytes() - before, damage[0].bytes);
 }
 
