@@ -22,6 +22,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// Opens the checkpoint in a folder, wherever its experts are.
 pub(crate) fn open_dir(dir: &Path, network: &Network) -> Result<Checkpoint, Failure> {
+    fetch::check_seen(dir)?;
     if !fetch::is_streamed(dir) {
         if let Some(CacheLimit(Some(_))) = network.cache_limit {
             terminal::say(
@@ -64,11 +65,12 @@ pub(crate) fn open_to_pull(
 
 /// As [`open_dir`], to list everything that is wrong.
 pub(crate) fn inspect_dir(dir: &Path) -> Result<Inspection, FetchError> {
+    fetch::check_seen(dir)?;
     match fetch::is_streamed(dir) {
         true => {
             let network = Network::unused();
             let streaming = streaming(dir, &network, Pull::DEMANDS, Duration::ZERO);
-            fetch::inspect_streamed(&streaming, Arc::new(Notices::new(Duration::ZERO)))
+            fetch::inspect_streamed(&streaming, Arc::new(|_: Event<'_>| {}))
         }
         false => Ok(deltafin_store::inspect_dir(dir)),
     }
@@ -149,6 +151,12 @@ impl Watch for Notices {
                 ));
             }
             Event::Received { .. } => *said = None,
+            Event::Unkept { dir, why } => terminal::say(&format!(
+                "{}: nothing may be written here ({}), so experts that are not here come each time they are needed, and are \
+                 not kept; let this user write to the folder and what is in it",
+                one_line(&dir.display().to_string()),
+                one_line(why)
+            )),
             _ => {}
         }
     }

@@ -77,6 +77,8 @@ pub enum FetchError {
         path.display()
     )]
     ReadOnly { path: PathBuf, reason: io::Error },
+    #[error("{}: {reason}; let this user use the folder and what is in it, or be a user who may", path.display())]
+    Forbidden { path: PathBuf, reason: io::Error },
     #[error(
         "{}: what is here came from {holds}, and {asked} gives no digests that tell whether it has the same; go on with --source {holds}, give another folder with --model, or remove this one",
         path.display()
@@ -194,10 +196,12 @@ impl FetchError {
 
     /// A fault of our own drive, told apart by what helps.
     pub(crate) fn disk(path: &Path, reason: io::Error) -> FetchError {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded};
+        use io::ErrorKind::{ReadOnlyFilesystem, StorageFull};
         let path = path.to_owned();
         match reason.kind() {
             StorageFull | QuotaExceeded | FileTooLarge => FetchError::Full { path },
+            PermissionDenied | ReadOnlyFilesystem => FetchError::Forbidden { path, reason },
             _ => FetchError::Disk { path, reason },
         }
     }

@@ -213,6 +213,22 @@ pub(crate) fn state(dir: &Path) -> Option<(Kind, bool)> {
     RECORDS.into_iter().find(is_there)
 }
 
+/// Refuses a folder of which nobody lets this user see whether it was installed: what cannot be looked at is not what
+/// is not there.
+pub fn check_seen(dir: &Path) -> Result<(), FetchError> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    for (kind, is_finished) in RECORDS {
+        let path = dir.join(NOTES).join(kind.record(is_finished));
+        match fs::metadata(&path) {
+            Err(error) if !matches!(error.kind(), NotFound | NotADirectory) => {
+                return Err(FetchError::disk(&path, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Whether a folder was installed, or is being, from wherever.
 pub fn is_installed(dir: &Path) -> bool {
     state(dir).is_some()
@@ -272,6 +288,7 @@ pub(crate) fn map_path(dir: &Path, name: &str) -> PathBuf {
 
 /// What is being installed in a folder, or is.
 pub(crate) fn record(dir: &Path) -> Result<Option<Record>, FetchError> {
+    check_seen(dir)?;
     let Some((kind, is_finished)) = state(dir) else { return Ok(None) };
     Record::read(&dir.join(NOTES).join(kind.record(is_finished)))
 }

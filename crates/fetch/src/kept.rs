@@ -51,9 +51,9 @@ impl Kept {
         let wrong = |reason: String| FetchError::Record { path: path.clone(), reason };
         let bytes = match fs::metadata(&path) {
             Ok(meta) if meta.len() > BYTES_MAX => return Err(wrong("it is too long".to_owned())),
-            Ok(_) => fs::read(&path).map_err(|error| wrong(error.to_string()))?,
+            Ok(_) => fs::read(&path).map_err(|error| FetchError::disk(&path, error))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kept::default()),
-            Err(error) => return Err(wrong(error.to_string())),
+            Err(error) => return Err(FetchError::disk(&path, error)),
         };
         let written: Written =
             serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;

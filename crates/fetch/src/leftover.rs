@@ -76,6 +76,7 @@ impl Leftovers {
     /// When an installation is at work there, a program runs the model and fetches into it, or the folder
     /// cannot be read.
     pub fn of(dir: &Path) -> Result<Leftovers, FetchError> {
+        folder::check_seen(dir)?;
         if !dir.join(folder::NOTES).is_dir() {
             return Ok(Leftovers { found: Vec::new(), free_slots: 0, _lock: None });
         }

@@ -71,7 +71,7 @@ mod watch;
 
 pub use ahead::{Amount, Coming, Likely, Plan, Share, room_ahead};
 pub use error::{FetchError, Replaced};
-pub use folder::{installed_from, is_finished, is_installed, is_streamed, taken_bytes};
+pub use folder::{check_seen, installed_from, is_finished, is_installed, is_streamed, taken_bytes};
 pub use glance::{Glimpse, glance};
 pub use hub::cached;
 pub use install::{Installed, Missing, Order, Outlook, install, list};

@@ -58,9 +58,9 @@ impl Record {
             Ok(meta) if meta.len() > RECORD_BYTES_MAX => {
                 return Err(wrong("it is too long".to_owned()));
             }
-            Ok(_) => fs::read(path).map_err(|error| wrong(error.to_string()))?,
+            Ok(_) => fs::read(path).map_err(|error| FetchError::disk(path, error))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(wrong(error.to_string())),
+            Err(error) => return Err(FetchError::disk(path, error)),
         };
         let stamp: Stamp =
             serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;

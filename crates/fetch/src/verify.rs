@@ -83,11 +83,11 @@ pub fn verify(
         let length = fs::metadata(dir.join(&file.name)).map_or(0, |meta| meta.len());
         let part = folder::part_path(dir, &file.name);
         let is_part = || fs::metadata(part).is_ok_and(|meta| meta.len() == file.bytes);
-        let known = known(dir, file);
+        let known = known(dir, file)?;
         let compact = Compact::here(dir, file, &known);
         if is_streamed && (is_part() || layered::has_length(dir, file, &known, &compact)) {
             // Of what has holes, or lies layer by layer, what is noted is here.
-            let lost = lost(dir, file, &known, goal);
+            let lost = lost(dir, file, &known, goal)?;
             let is_left =
                 |task: &Task<'_>| is_deep && !lost.iter().any(|lost| task.is_at(lost.offset));
             tasks.extend(noted(dir, file, &known, &compact).into_iter().filter(is_left));
@@ -167,14 +167,20 @@ fn whole(file: &RemoteFile, of: String) -> Damage {
     }
 }
 
-fn known(dir: &Path, file: &RemoteFile) -> Known {
-    let map = Map::read(&folder::map_path(dir, &file.name), file);
-    map.ok().flatten().unwrap_or_default()
+fn known(dir: &Path, file: &RemoteFile) -> Result<Known, FetchError> {
+    let path = folder::map_path(dir, &file.name);
+    let map = Map::read(&path, file).map_err(|error| FetchError::disk(&path, error))?;
+    Ok(map.unwrap_or_default())
 }
 
 /// What is not here of a shard in the making, without a look at its bytes: pieces that its map has lost, and experts
 /// whose layer's file ends before them.
-fn lost(dir: &Path, file: &RemoteFile, known: &Known, goal: Option<&Goal>) -> Vec<Damage> {
+fn lost(
+    dir: &Path,
+    file: &RemoteFile,
+    known: &Known,
+    goal: Option<&Goal>,
+) -> Result<Vec<Damage>, FetchError> {
     let path = prospect::path(dir, file);
     let damage = |offset: u64, bytes: u64, why: &str| {
         let damage = damage(&path, file, Some((offset, bytes, [0; 32])));
@@ -187,14 +193,14 @@ fn lost(dir: &Path, file: &RemoteFile, known: &Known, goal: Option<&Goal>) -> Ve
     let unnoted = unnoted.map(|piece| damage(piece.offset, piece.bytes, "not in its map"));
     let cut = layered::cut_off(dir, known);
     // What was taken away meanwhile was so in the map before its room was given back.
-    let later = if cut.is_empty() { Known::default() } else { self::known(dir, file) };
+    let later = if cut.is_empty() { Known::default() } else { self::known(dir, file)? };
     let cut = cut.into_iter().filter(|(offset, _, slot)| later.slots.get(offset) == Some(slot));
     let cut = cut.map(|(offset, bytes, slot)| {
         let name = layered::records_path(Path::new(""), slot.layer).display().to_string();
         let damage = damage(offset, bytes, &format!("{name} ends before it"));
         Damage { cut_from: Some(name), ..damage }
     });
-    unnoted.chain(cut).collect()
+    Ok(unnoted.chain(cut).collect())
 }
 
 /// All that a map speaks of.

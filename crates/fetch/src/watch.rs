@@ -1,5 +1,6 @@
 //! What an installation tells while it works.
 
+use std::path::Path;
 use std::time::Duration;
 
 /// Something that happened.
@@ -69,6 +70,13 @@ pub enum Event<'e> {
     Done {
         /// Its name.
         name: &'e str,
+    },
+    /// Nothing may be written in the folder: experts that are not here come each time they are needed, and are not kept.
+    Unkept {
+        /// The folder.
+        dir: &'e Path,
+        /// Why.
+        why: &'e str,
     },
     /// The source gave something else than was asked for; it is asked again.
     Waiting {

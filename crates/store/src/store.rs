@@ -73,6 +73,11 @@ pub trait Distant: Send + Sync {
         0
     }
 
+    /// Why what is brought does not stay; nothing where it does.
+    fn unkept(&self) -> Option<String> {
+        None
+    }
+
     /// How its source was asked so far.
     fn asked(&self) -> Asked;
 
@@ -98,17 +103,28 @@ pub trait Distant: Send + Sync {
 pub struct Hold {
     mark: u64,
     keeps: Option<Box<dyn Send + Sync>>,
+    bytes: Option<Vec<u8>>,
 }
 
 impl Hold {
     /// Of bytes that are never taken away.
     pub fn for_good() -> Hold {
-        Hold { mark: 0, keeps: None }
+        Hold { mark: 0, keeps: None, bytes: None }
     }
 
     /// Of bytes that bore this mark when it began. `keeps` is what keeps them while this lives.
     pub fn new(mark: u64, keeps: Box<dyn Send + Sync>) -> Hold {
-        Hold { mark, keeps: Some(keeps) }
+        Hold { mark, keeps: Some(keeps), bytes: None }
+    }
+
+    /// Of bytes that are nowhere else here: all that is held, back to back.
+    pub fn passing(bytes: Vec<u8>) -> Hold {
+        Hold { mark: 0, keeps: None, bytes: Some(bytes) }
+    }
+
+    /// What is held, back to back, where it is nowhere else here.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        self.bytes.as_deref()
     }
 
     /// The mark of the bytes when it began.

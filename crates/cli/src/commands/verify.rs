@@ -81,6 +81,7 @@ fn is_finished(dir: &Path) -> bool {
 
 /// Looks at what setup installed; at any other folder as opening it does.
 fn look(dir: &Path, asked: &Verify, stop: &AtomicBool) -> Result<Verified, Failure> {
+    fetch::check_seen(dir)?;
     let is_foreign = !fetch::is_installed(dir);
     let opened = match is_foreign && (!asked.repairs || !dir.is_dir()) {
         true => Some(deltafin_store::open_dir(dir)?),

@@ -31,6 +31,7 @@ pub(crate) fn warm(asked: &Warm) -> Result<(), Failure> {
         Model::Demo => return all_here(asked, "the demo is inside this program"),
         Model::Directory(dir) => dir,
     };
+    fetch::check_seen(&dir)?;
     if !fetch::is_streamed(&dir) {
         deltafin_store::open_dir(&dir)?;
         return all_here(asked, &format!("{}: all experts are here", dir.display()));
@@ -59,6 +60,7 @@ pub(super) fn fetch_ahead(
         (false, true) => return Ok(()),
         (false, false) => {}
     }
+    plan.check_kept(dir)?;
     progress.begin(plan.total().coming);
     let fetched = plan.fetch(stop, &|record| progress.came(record.bytes));
     let outcome = match (interrupts.end(), &fetched) {

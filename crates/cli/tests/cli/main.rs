@@ -20,6 +20,7 @@ mod model;
 mod packed;
 mod plan;
 mod program;
+mod read_only;
 mod refusal;
 mod remembered;
 mod run;

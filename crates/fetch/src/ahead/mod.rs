@@ -182,6 +182,20 @@ impl Plan {
         }
     }
 
+    /// Refuses to fetch into a folder that does not keep what comes.
+    ///
+    /// # Errors
+    /// When nothing may be written there.
+    pub fn check_kept(&self, dir: &Path) -> Result<(), FetchError> {
+        match self.distant.as_ref().and_then(|distant| distant.unkept()) {
+            None => Ok(()),
+            Some(why) => {
+                let reason = std::io::Error::other(why);
+                Err(FetchError::ReadOnly { path: dir.to_owned(), reason })
+            }
+        }
+    }
+
     /// The records that are to come, in their order.
     pub fn coming(&self) -> &[Coming] {
         &self.coming

@@ -85,27 +85,42 @@ impl Reach {
 
     /// Brings a piece here that this process may fetch.
     fn fetch(&self, shelf: &Shelf, number: usize, stop: &AtomicBool) -> Result<(), StoreError> {
+        let disk = |error| shelf.failed(number, FetchError::disk(shelf.path(), error).to_string());
+        let gathered = self.cache.stacks().gathering(shelf, number);
+        let to: &dyn Sink = gathered.as_ref().map_or(shelf, |gathered| gathered);
+        let digest = self.bring(to, shelf, number, stop)?;
+        self.cache.keep(shelf, number, digest, gathered).map_err(disk)
+    }
+
+    /// Brings a piece to wherever it is to lie.
+    pub(super) fn bring(
+        &self,
+        to: &dyn Sink,
+        shelf: &Shelf,
+        number: usize,
+        stop: &AtomicBool,
+    ) -> Result<Digest, StoreError> {
         let piece = shelf.piece(number);
         let disk = |error| shelf.failed(number, FetchError::disk(shelf.path(), error).to_string());
         let stopped = || shelf.failed(number, "interrupted".to_owned());
-        let gathered = self.cache.stacks().gathering(shelf, number);
-        let to: &dyn Sink = gathered.as_ref().map_or(shelf, |gathered| gathered);
         let mut tries = 1;
-        let digest = loop {
+        loop {
             match self.range(to, piece, stop).ok_or_else(stopped)? {
-                Ok(digest) => break digest,
+                Ok(digest) => return Ok(digest),
                 Err(Broken::Changed(_)) if tries < TRIES && shelf.forgets_tag() => tries += 1,
                 Err(Broken::Changed(why)) => {
                     return Err(shelf.failed(number, self.replaced(shelf, &why)));
                 }
                 Err(Broken::Lasting(why)) => {
-                    let later = "what came is kept, ask again when its source can be reached";
+                    let later = match self.unkept {
+                        None => "what came is kept, ask again when its source can be reached",
+                        Some(_) => "ask again when its source can be reached",
+                    };
                     return Err(shelf.failed(number, format!("{why}; {later}")));
                 }
                 Err(Broken::Disk(error)) => return Err(disk(error)),
             }
-        };
-        self.cache.keep(shelf, number, digest, gathered).map_err(disk)
+        }
     }
 
     /// That a source has another file than the one that the folder was set up with, and what helps.

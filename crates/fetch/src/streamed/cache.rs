@@ -33,6 +33,7 @@ mod trim;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -40,6 +41,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use deltafin_store::Heat;
 use deltafin_store::drive::Traffic;
 
+use super::access::Access;
 use super::claim::Claim;
 use super::shelf::Shelf;
 use super::stack::Gathering;
@@ -67,15 +69,20 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// That of a folder. A limit is in bytes.
+    /// That of a folder. A limit is in bytes; where nothing may be written there is nothing to bound.
     pub(super) fn open(
         dir: &Path,
         shelves: Vec<Arc<Shelf>>,
         limit: Option<u64>,
+        access: Access,
     ) -> Result<Cache, FetchError> {
-        let lock = |reason| FetchError::Lock { path: dir.to_owned(), reason };
-        let stacks = Stacks::open(dir, &shelves).map_err(lock)?;
-        if let Some(path) = stacks.cut_short(&shelves).map_err(lock)? {
+        let lock = |reason: io::Error| match reason.kind() {
+            PermissionDenied | ReadOnlyFilesystem => access.fault(dir, reason),
+            _ => FetchError::Lock { path: dir.to_owned(), reason },
+        };
+        let limit = limit.filter(|_| access.writes());
+        let stacks = Stacks::open(dir, &shelves, access).map_err(lock)?;
+        if let Some(path) = stacks.cut_short(&shelves, access).map_err(lock)? {
             return Err(FetchError::LayerCut { path: path.to_owned(), model: dir.to_owned() });
         }
         let cache = Cache {
@@ -110,6 +117,20 @@ impl Cache {
             true => Err(FetchError::Limit { path: self.dir.clone(), limit, least }),
             false => Ok(()),
         }
+    }
+
+    /// Bytes of the longest expert.
+    pub(super) fn longest_expert(&self) -> u64 {
+        let bytes = |(shelf, numbers): (Arc<Shelf>, Vec<usize>)| {
+            numbers.iter().map(|number| shelf.piece(*number).bytes).sum()
+        };
+        self.shelves.iter().flat_map(experts).map(bytes).max().unwrap_or(0)
+    }
+
+    /// Whether all experts are here, as far as this process knows.
+    pub(super) fn is_all_here(&self) -> bool {
+        let is_here = |shelf: &Arc<Shelf>| (0..shelf.pieces().len()).all(|n| shelf.is_here(n));
+        self.shelves.iter().all(is_here)
     }
 
     /// Bytes that a file system may need for its own account of the shards, once they have many holes; or what the

@@ -13,14 +13,19 @@
 //! Where files cannot have holes an expert goes to the file of its layer instead ([`stacks`]), and reads find it there
 //! ([`spread`]).
 //!
+//! Where nothing may be written, what is not here comes into the memory of whoever asks for it, and is not kept
+//! ([`passing`]).
+//!
 //! Any number of processes may do this in one folder at a time: each sees what the others noted. Setting
 //! the folder up keeps all of them out.
 
+mod access;
 mod bring;
 mod cache;
 mod claim;
 mod held;
 mod notes;
+mod passing;
 mod placed;
 mod reach;
 mod shelf;
@@ -135,6 +140,10 @@ impl Store for Streamed {
                 Some(hold) => hold,
                 None => self.distant.hold(&pieces, &AtomicBool::new(false))?,
             };
+            if let Some(bytes) = hold.bytes() {
+                buf.copy_from_slice(bytes);
+                return Ok(());
+            }
             let read = self.read_here(span, buf);
             if hold.is_for_good() || self.distant.was_kept(&pieces, &hold) {
                 return read;

@@ -8,6 +8,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use super::access::Access;
 use crate::cut::Piece;
 use crate::listing::RemoteFile;
 use crate::map::{self, Digest, Known, Slot};
@@ -25,8 +26,8 @@ pub(super) struct Notes {
 
 impl Notes {
     /// Reads a map; nothing where it is of another file.
-    pub(super) fn open(path: &Path, of: &RemoteFile) -> io::Result<Option<Notes>> {
-        let file = match OpenOptions::new().read(true).append(true).open(path) {
+    pub(super) fn open(path: &Path, of: &RemoteFile, access: Access) -> io::Result<Option<Notes>> {
+        let file = match OpenOptions::new().read(true).append(access.writes()).open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -165,8 +166,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.map");
         Map::create(&path, &file(), Known::default()).unwrap();
-        let mut one = Notes::open(&path, &file()).unwrap().unwrap();
-        let mut other = Notes::open(&path, &file()).unwrap().unwrap();
+        let mut one = Notes::open(&path, &file(), Access::Full).unwrap().unwrap();
+        let mut other = Notes::open(&path, &file(), Access::Full).unwrap().unwrap();
         one.note(piece(0), &[1; 32]).unwrap();
         other.note(piece(10), &[2; 32]).unwrap();
         assert_eq!(one.known().pieces.len(), 1);
@@ -175,18 +176,18 @@ mod tests {
         // A third was ended while it wrote.
         let whole = fs::read(&path).unwrap();
         fs::write(&path, [&whole[..], b"20 10 0303"].concat()).unwrap();
-        let mut one = Notes::open(&path, &file()).unwrap().unwrap();
+        let mut one = Notes::open(&path, &file(), Access::Full).unwrap().unwrap();
         one.note_tag("x").unwrap();
         one.note(piece(30), &[4; 32]).unwrap();
         let known = Map::read(&path, &file()).unwrap().unwrap();
         assert_eq!(known.pieces.keys().copied().collect::<Vec<_>>(), [0, 10, 30]);
         assert_eq!(known.tag.as_deref(), Some("x"));
         let other = RemoteFile { bytes: 99, ..file() };
-        assert!(Notes::open(&path, &other).unwrap().is_none());
+        assert!(Notes::open(&path, &other, Access::Full).unwrap().is_none());
         // A map of the version before says that it is of this one as soon as it is needed.
         let first = fs::read_to_string(&path).unwrap().replacen("map 2", "map 1", 1);
         fs::write(&path, first).unwrap();
-        let mut one = Notes::open(&path, &file()).unwrap().unwrap();
+        let mut one = Notes::open(&path, &file(), Access::Full).unwrap().unwrap();
         one.note_gone([piece(0), piece(30)].into_iter()).unwrap();
         assert!(fs::read_to_string(&path).unwrap().starts_with("deltafin map 2\n"));
         let known = Map::read(&path, &file()).unwrap().unwrap();

@@ -1,6 +1,7 @@
 //! What is in the folder, by shard, and what is brought there when somebody asks for it.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -19,6 +20,8 @@ use crate::piece::Traffic;
 pub(super) struct Placed {
     /// Nothing for a shard that is here as a whole.
     pub(super) shelves: Vec<Option<Arc<Shelf>>>,
+    /// Where each shard is that is here as a whole.
+    pub(super) paths: Vec<PathBuf>,
     pub(super) whole: Whole,
     pub(super) reach: Arc<Reach>,
 }
@@ -31,7 +34,7 @@ impl Placed {
 
 impl Placed {
     /// The pieces of these spans that could be missing.
-    fn parts(&self, pieces: &[Span]) -> Vec<Part> {
+    pub(super) fn parts(&self, pieces: &[Span]) -> Vec<Part> {
         let part = |span: &Span| {
             let shelf = self.shelf(span)?;
             let numbers = shelf.around(*span);
@@ -41,6 +44,31 @@ impl Placed {
         };
         pieces.iter().filter_map(part).collect()
     }
+
+    /// The right to read these spans, if all their bytes are here.
+    pub(super) fn here(&self, pieces: &[Span]) -> Option<Hold> {
+        let parts = self.parts(pieces);
+        if parts.is_empty() {
+            return Some(Hold::for_good());
+        }
+        if !parts.iter().all(|part| self.is_open(part)) {
+            return None;
+        }
+        let held = Held::of(parts, self.reach.cache.time());
+        let mark = held.mark()?;
+        Some(Hold::new(mark, Box::new(held)))
+    }
+
+    /// Whether the file is open that a part lies in. A layer's file may be made by somebody else where this process
+    /// makes none.
+    fn is_open(&self, (shelf, numbers): &Part) -> bool {
+        let stacks = self.reach.cache.stacks();
+        let is_open = |number| match shelf.piece(number).owner.layer() {
+            Some(layer) if shelf.may_go(number) => stacks.number(layer).is_some(),
+            _ => true,
+        };
+        self.reach.unkept.is_none() || !shelf.is_layered() || numbers.clone().all(is_open)
+    }
 }
 
 impl Distant for Placed {
@@ -49,18 +77,13 @@ impl Distant for Placed {
     }
 
     fn hold_here(&self, pieces: &[Span]) -> Option<Hold> {
-        let parts = self.parts(pieces);
-        if parts.is_empty() {
-            return Some(Hold::for_good());
-        }
-        let held = Held::of(parts, self.reach.cache.time());
-        let mark = held.mark()?;
-        Some(Hold::new(mark, Box::new(held)))
+        self.here(pieces)
     }
 
     fn hold(&self, pieces: &[Span], stop: &AtomicBool) -> Result<Hold, StoreError> {
         match self.parts(pieces) {
             parts if parts.is_empty() => Ok(Hold::for_good()),
+            _ if self.reach.unkept.is_some() => self.pass(pieces, stop),
             parts => self.reach.hold(&parts, stop),
         }
     }
@@ -89,7 +112,16 @@ impl Distant for Placed {
     }
 
     fn coming_bytes(&self) -> u64 {
-        self.reach.lanes as u64 * self.reach.cache.stacks().longest_slot()
+        let Reach { lanes, cache, unkept, .. } = &*self.reach;
+        let longest = match unkept {
+            None => cache.stacks().longest_slot(),
+            Some(_) => cache.longest_expert(),
+        };
+        *lanes as u64 * longest
+    }
+
+    fn unkept(&self) -> Option<String> {
+        self.reach.unkept.clone()
     }
 
     fn asked(&self) -> Asked {

@@ -1,6 +1,6 @@
 //! The way from a folder to its source, and from a shard to its files.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -9,6 +9,7 @@ use deltafin_checkpoint::Shard;
 use deltafin_store::{LocalShards, OpenError, Store};
 use tokio::runtime::{Builder, Runtime};
 
+use super::access::{self, Access};
 use super::cache::Cache;
 use super::placed::Placed;
 use super::shelf::{self, Shelf};
@@ -16,10 +17,11 @@ use super::silence::{Noticing, Silence};
 use super::{Streamed, Streaming};
 use crate::folder::{self, Kind};
 use crate::lanes::{Lanes, Pace};
+use crate::listing::RemoteFile;
 use crate::noted::Whole;
 use crate::piece::Traffic;
 use crate::remote::{Manner, reach};
-use crate::{FetchError, Source, Watch};
+use crate::{Event, FetchError, Source, Watch};
 
 /// Records that are on their way at once where each is in memory until it is whole.
 const GATHERED_AT_ONCE: usize = 4;
@@ -32,6 +34,8 @@ pub(super) struct Reach {
     /// All shards of the checkpoint.
     pub(super) shards: Vec<Shard>,
     pub(super) cache: Cache,
+    /// Why nothing may be written in the folder, if it may not: then what comes is not kept.
+    pub(super) unkept: Option<String>,
     pub(super) traffic: Traffic,
     /// Nothing once this is being dropped.
     pub(super) runtime: Option<Runtime>,
@@ -52,28 +56,28 @@ impl Reach {
         let Streaming { dir, source, endpoint, jobs, bytes_per_second, patience, cache_limit } =
             *streaming;
         let lock = folder::share(dir)?;
+        folder::check_seen(dir)?;
         let unfinished = || FetchError::from(OpenError::Unfinished { path: dir.to_owned() });
         if folder::state(dir) != Some((Kind::Stream, true)) {
             return Err(unfinished());
         }
         let record = folder::record(dir)?.ok_or_else(unfinished)?;
-        let disk = |error| FetchError::cache(dir, error);
-        fs::create_dir_all(folder::claims(dir)).map_err(disk)?;
-        let (mut shelves, mut shards) = (Vec::new(), Vec::new());
-        for file in record.listing.files.iter().filter(|file| file.is_shard()) {
-            shards.push(Shard { name: file.name.clone(), len: file.bytes });
-            match Shelf::open(dir, file).map_err(disk)? {
-                shelf::Found::Whole => {}
-                shelf::Found::Part(shelf) => shelves.push(Arc::from(shelf)),
-                shelf::Found::Nothing => return Err(unfinished()),
+        let disk = |error| FetchError::disk(dir, error);
+        let files = record.listing.files.iter().filter(|file| file.is_shard());
+        let files: Vec<_> = files.cloned().collect();
+        let shards = files.iter().map(|file| Shard { name: file.name.clone(), len: file.bytes });
+        let shards = shards.collect();
+        let (cache, unkept) = match open_cache(dir, &files, cache_limit, Access::Full) {
+            Err(FetchError::ReadOnly { reason, .. }) => {
+                (open_cache(dir, &files, None, Access::ReadOnly)?, Some(reason.to_string()))
             }
+            opened => (opened?, None),
+        };
+        if let Some(why) = unkept.as_deref().filter(|_| !cache.is_all_here()) {
+            watch.event(Event::Unkept { dir, why });
         }
-        let layered = shelves.iter().filter(|shelf: &&Arc<Shelf>| shelf.is_layered()).count();
-        if layered > 0 && layered < shelves.len() {
-            return Err(unfinished());
-        }
-        let jobs = if layered > 0 { jobs.min(GATHERED_AT_ONCE) } else { jobs };
-        let cache = Cache::open(dir, shelves, cache_limit)?;
+        let is_gathered = unkept.is_some() || !cache.stacks().is_empty();
+        let jobs = if is_gathered { jobs.min(GATHERED_AT_ONCE) } else { jobs };
         let mut builder = Builder::new_multi_thread();
         let builder = builder.worker_threads(2).thread_name("fetch").enable_all();
         let runtime = builder.build().map_err(disk)?;
@@ -103,6 +107,7 @@ impl Reach {
             asked,
             shards,
             cache,
+            unkept,
             traffic,
             runtime,
             lanes,
@@ -138,9 +143,37 @@ impl Reach {
             None => Some(name.as_str()),
         });
         let whole = Whole::read(&self.dir, whole);
-        let distant = Arc::new(Placed { shelves, whole, reach: Arc::clone(self) });
+        let paths = names.iter().map(|name| self.dir.join(name)).collect();
+        let distant = Arc::new(Placed { shelves, paths, whole, reach: Arc::clone(self) });
         Ok(Arc::new(Streamed { shards, local, distant }))
     }
+}
+
+/// What a folder has of these shards, all of them in one way.
+fn open_cache(
+    dir: &Path,
+    files: &[RemoteFile],
+    limit: Option<u64>,
+    access: Access,
+) -> Result<Cache, FetchError> {
+    let unfinished = || FetchError::from(OpenError::Unfinished { path: dir.to_owned() });
+    let fault = |error| access.fault(dir, error);
+    if access.writes() {
+        access::check_writable(dir).map_err(fault)?;
+    }
+    let mut shelves: Vec<Arc<Shelf>> = Vec::new();
+    for file in files {
+        match Shelf::open(dir, file, access).map_err(fault)? {
+            shelf::Found::Whole => {}
+            shelf::Found::Part(shelf) => shelves.push(Arc::from(shelf)),
+            shelf::Found::Nothing => return Err(unfinished()),
+        }
+    }
+    let layered = shelves.iter().filter(|shelf| shelf.is_layered()).count();
+    if layered > 0 && layered < shelves.len() {
+        return Err(unfinished());
+    }
+    Cache::open(dir, shelves, limit, access)
 }
 
 impl Drop for Reach {

@@ -12,6 +12,7 @@ use deltafin_checkpoint::{ShardId, Span};
 use deltafin_store::hole::make_hole;
 use deltafin_store::{Noted, StoreError};
 
+use super::access::Access;
 use super::notes::Notes;
 use crate::cut::{Owner, PAGE_BYTES, Piece};
 use crate::layered::{self, Compact};
@@ -57,6 +58,7 @@ pub(super) struct Shelf {
     compact: Option<Compact>,
     /// Bytes of a block of the file system.
     block: u64,
+    access: Access,
     /// All there are, by their first byte.
     pieces: Vec<Piece>,
     /// What this process knows of each.
@@ -87,9 +89,9 @@ impl State {
 
 impl Shelf {
     /// What a folder has of a shard.
-    pub(super) fn open(dir: &Path, file: &RemoteFile) -> io::Result<Found> {
+    pub(super) fn open(dir: &Path, file: &RemoteFile, access: Access) -> io::Result<Found> {
         let whole = dir.join(&file.name);
-        let Some(notes) = Notes::open(&folder::map_path(dir, &file.name), file)? else {
+        let Some(notes) = Notes::open(&folder::map_path(dir, &file.name), file, access)? else {
             return Ok(Found::Nothing);
         };
         if notes.known().proven && whole.exists() {
@@ -99,7 +101,7 @@ impl Shelf {
             true => layered::base_path(dir, &file.name),
             false => folder::part_path(dir, &file.name),
         };
-        let out = match OpenOptions::new().read(true).write(true).open(&path) {
+        let out = match OpenOptions::new().read(true).write(access.writes()).open(&path) {
             Ok(out) => out,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
             Err(error) => return Err(error),
@@ -113,7 +115,7 @@ impl Shelf {
         let states = pieces.iter().map(State::of).collect();
         let tag = notes.known().tag.clone();
         let (file, notes, tag) = (file.clone(), Mutex::new(notes), Mutex::new(tag));
-        let shelf = Shelf { file, path, out, compact, block, pieces, states, notes, tag };
+        let shelf = Shelf { file, path, out, compact, block, access, pieces, states, notes, tag };
         shelf.take_over(&shelf.notes());
         Ok(Found::Part(Box::new(shelf)))
     }
@@ -387,7 +389,7 @@ impl Sink for Shelf {
             (Some(tag), Some(known)) => Ok(mark::differ(known, tag).then(|| known.to_owned())),
             (Some(tag), None) => {
                 *known = Some(tag.to_owned());
-                if self.file.proof == Proof::None {
+                if self.file.proof == Proof::None && self.access.writes() {
                     self.notes().note_tag(tag)?;
                 }
                 Ok(None)

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::access::Access;
 use super::shelf::Shelf;
 use crate::cut::PAGE_BYTES;
 use crate::layered::records_path;
@@ -29,12 +30,22 @@ pub(super) struct Turn<'s> {
 }
 
 impl Stack {
-    /// That of a layer of a folder, empty if there was none.
-    pub(super) fn open(dir: &Path, layer: u32, slot_bytes: u64) -> io::Result<Stack> {
+    /// That of a layer of a folder, empty if there was none; nothing if there is none and nothing may be written.
+    pub(super) fn open(
+        dir: &Path,
+        layer: u32,
+        slot_bytes: u64,
+        access: Access,
+    ) -> io::Result<Option<Stack>> {
         let path = records_path(dir, layer);
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
-        Ok(Stack { path, file, slot_bytes, turn: Mutex::new(()) })
+        let (mut options, writes) = (OpenOptions::new(), access.writes());
+        options.read(true).write(writes).create(writes).truncate(false);
+        let file = match options.open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !writes => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(Some(Stack { path, file, slot_bytes, turn: Mutex::new(()) }))
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -16,6 +16,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::access::Access;
 use super::cache::Place;
 use super::shelf::Shelf;
 use super::stack::{Gathering, Stack};
@@ -67,7 +68,7 @@ impl Filled {
 
 impl Stacks {
     /// Those of a folder with these shards.
-    pub(super) fn open(dir: &Path, shelves: &[Arc<Shelf>]) -> io::Result<Stacks> {
+    pub(super) fn open(dir: &Path, shelves: &[Arc<Shelf>], access: Access) -> io::Result<Stacks> {
         let mut lengths = BTreeMap::new();
         for piece in shelves.iter().filter(|shelf| shelf.is_layered()).flat_map(|s| s.pieces()) {
             if let Some(layer) = piece.owner.layer().filter(|_| layered::is_slotted(piece.owner)) {
@@ -75,17 +76,25 @@ impl Stacks {
                 *length = paged(piece.offset, piece.bytes).max(*length);
             }
         }
-        let stack = |(layer, bytes)| Ok((layer, Stack::open(dir, layer, bytes)?));
-        let stacks = Stacks(lengths.into_iter().map(stack).collect::<io::Result<_>>()?);
+        let stack = |(layer, bytes)| {
+            let stack = Stack::open(dir, layer, bytes, access)?;
+            Ok(stack.map(|stack| (layer, stack)))
+        };
+        let stacks = lengths.into_iter().filter_map(|of| stack(of).transpose());
+        let stacks = Stacks(stacks.collect::<io::Result<_>>()?);
         // Where nothing can be locked, two processes might fill one slot.
-        if let Some(stack) = stacks.0.values().next() {
+        if let Some(stack) = stacks.0.values().next().filter(|_| access.writes()) {
             drop(stack.turn()?);
         }
         Ok(stacks)
     }
 
     /// The first file that ends before an expert that maps say is in it.
-    pub(super) fn cut_short(&self, shelves: &[Arc<Shelf>]) -> io::Result<Option<&Path>> {
+    pub(super) fn cut_short(
+        &self,
+        shelves: &[Arc<Shelf>],
+        access: Access,
+    ) -> io::Result<Option<&Path>> {
         for (layer, stack) in &self.0 {
             let is_short = |look: fn(&Shelf) -> io::Result<()>| -> io::Result<bool> {
                 let here = here(shelves, *layer, stack.slot_bytes(), look)?;
@@ -97,7 +106,7 @@ impl Stacks {
             };
             if is_short(|_| Ok(()))? {
                 // Another process may have taken experts away, and has said so before it cut the file.
-                let _turn = stack.turn()?;
+                let _turn = access.writes().then(|| stack.turn()).transpose()?;
                 if is_short(Shelf::look_locked)? {
                     return Ok(Some(stack.path()));
                 }

@@ -5,7 +5,8 @@
 //!              └ no ─► demand │ ahead │ guess ─► brought, on a few threads ─► the drives
 //! ```
 //!
-//! Bytes that are here may be taken away while they are read: such a read begins again, as a demand.
+//! Bytes that are here may be taken away while they are read: such a read begins again, as a demand. Bytes that are
+//! brought and not kept never see the drives.
 //!
 //! Demands go first. Guesses and what is read ahead never use more than half of the threads, rounded up, so
 //! that a demand finds one wherever there are two.
@@ -19,7 +20,7 @@ use deltafin_checkpoint::Span;
 use smallvec::SmallVec;
 
 use super::kept::{Again, Kept};
-use super::{Class, Landed, Landing, Reader, ReaderError, ReaderReport, Ticket, Traffic};
+use super::{Class, Filled, Landed, Landing, Reader, ReaderError, ReaderReport, Ticket, Traffic};
 use crate::arena::Slab;
 use crate::{Distant, Hold, StoreError};
 
@@ -176,6 +177,11 @@ impl Shared {
             Ok(hold) => {
                 queue.brought.reads += 1;
                 queue.brought.bytes += pieces.iter().map(|piece| piece.len()).sum::<u64>();
+                if let Some(bytes) = hold.bytes() {
+                    drop(queue);
+                    self.landing.landed(ticket, Landed::Whole(filled(slab, bytes)));
+                    return self.lock();
+                }
                 // Under the lock, so that whoever promotes it finds it in one place or the other.
                 self.read_held(ticket, class, &pieces, slab, hold);
                 return queue;
@@ -196,6 +202,12 @@ impl Shared {
         self.kept.note(ticket, pieces, hold);
         self.drives.read(ticket, class, pieces, slab);
     }
+}
+
+/// A slab with these bytes in it.
+fn filled(mut slab: Slab, bytes: &[u8]) -> Filled {
+    slab.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+    Filled::new(slab, 0..bytes.len())
 }
 
 impl Again for Shared {

@@ -23,8 +23,7 @@ pub(super) fn look(subject: &Subject, measures: bool) -> Vec<Finding> {
         if subject.wants_files() {
             findings.push(writable("folder", place, "--model DIR names another for setup"));
         } else if subject.wants_experts() {
-            let fix = "experts that come are written there: let this user write to the folder and what is in it";
-            findings.push(writable("folder", place, fix));
+            findings.push(keeping(place, subject));
         }
         findings.extend(room(place, subject));
     }
@@ -64,6 +63,19 @@ fn writable(subject: &'static str, place: &Path, fix: &str) -> Finding {
         Err(error) => {
             let found = format!("{} cannot be written to: {error}", place.display());
             Finding::trouble(Level::Fault, Code::UnwritableFolder, subject, found, fix)
+        }
+    }
+}
+
+/// Whether experts that come can be kept; where they cannot, they come each time they are needed.
+fn keeping(place: &Path, subject: &Subject) -> Finding {
+    let distant = subject.checkpoint().and_then(|checkpoint| checkpoint.store.distant());
+    let fix = "experts that come are not kept: let this user write to the folder and what is in it";
+    match distant.and_then(|distant| distant.unkept()) {
+        None => writable("folder", place, fix),
+        Some(why) => {
+            let found = format!("{} cannot be written to: {why}", place.display());
+            Finding::trouble(Level::Warning, Code::UnwritableFolder, "folder", found, fix)
         }
     }
 }

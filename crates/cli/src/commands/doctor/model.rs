@@ -89,6 +89,9 @@ impl Subject {
     fn at(dir: PathBuf) -> (Subject, Vec<Finding>) {
         let source = fetch::installed_from(&dir).map(logins::with_login);
         let mut subject = Subject { dir: Some(dir.clone()), source, ..Subject::none() };
+        if let Err(error) = fetch::check_seen(&dir) {
+            return (subject, closed(&dir, &error));
+        }
         let damaged = notes::look(&dir);
         if !damaged.is_empty() {
             return (subject, damaged);
@@ -168,6 +171,7 @@ fn unfinished(dir: &Path, standing: Option<Standing>) -> Finding {
 fn closed(dir: &Path, error: &FetchError) -> Vec<Finding> {
     let fix = match error {
         FetchError::ReadOnly { .. } => "let this user write to the folder and what is in it",
+        FetchError::Forbidden { .. } => "let this user use the folder and what is in it",
         FetchError::LayerCut { .. } => return cut(dir, error),
         _ => "wait for the program that has it, or run 'deltafin setup' again",
     };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use deltafin_fetch::{self as fetch, Kept};
+use deltafin_fetch::{self as fetch, FetchError, Kept};
 use deltafin_store::SpineNote;
 
 use super::finding::{Code, Finding, Level};
@@ -15,6 +15,16 @@ pub(super) fn look(dir: &Path) -> Vec<Finding> {
 
 fn settings(dir: &Path) -> Option<Finding> {
     let error = Kept::read(dir).err()?;
+    if matches!(error, FetchError::Forbidden { .. }) {
+        let fix = "let this user use the folder and what is in it";
+        return Some(Finding::trouble(
+            Level::Fault,
+            Code::BrokenModel,
+            "settings",
+            chain(&error),
+            fix,
+        ));
+    }
     let fix = "remove this file: it has only what setup was told by --patience and --cache-limit; say that again";
     Some(Finding::trouble(Level::Fault, Code::DamagedNote, "settings", chain(&error), fix))
 }

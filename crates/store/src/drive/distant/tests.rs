@@ -21,6 +21,8 @@ struct Source {
     lanes: usize,
     here: HashSet<u64>,
     failing: HashSet<u64>,
+    /// What is brought and not kept.
+    passing: HashSet<u64>,
     /// Whose bytes make room for others while they are read, each once.
     withdrawn: Mutex<HashSet<u64>>,
     given: Mutex<HashSet<u64>>,
@@ -78,6 +80,7 @@ impl Distant for Source {
         }
         match self.failing.contains(&ticket) || !given.contains(&ticket) {
             true => Err(StoreError::NoShard { number: ticket as usize, shards: 0 }),
+            false if self.passing.contains(&ticket) => Ok(Hold::passing(vec![ticket as u8; BYTES])),
             false => Ok(Hold::new(0, Box::new(()))),
         }
     }
@@ -282,6 +285,21 @@ fn what_was_withdrawn_while_it_was_read_is_brought_again() {
     assert_eq!(bench.landed(), (1, "whole"));
     assert_eq!(bench.told(), ("read", 1, Some(Guess)));
     assert_eq!(bench.told(), ("read", 1, Some(Demand)));
+}
+
+/// It lands with the bytes that were brought, and the drives hear nothing of it.
+#[test]
+fn what_is_not_kept_never_sees_the_drives() {
+    let bench = Bench::new(Source { passing: HashSet::from([1]), ..Source::new(1) });
+    bench.source.give(1);
+    bench.read(1, Demand);
+    assert_eq!(bench.landed(), (1, "whole"));
+    bench.source.give(2);
+    bench.read(2, Demand);
+    assert_eq!((bench.told(), bench.landed()), (("read", 2, Some(Demand)), (2, "whole")));
+    assert_eq!(bench.reader().report().brought.reads, 2);
+    let filled = filled(bench.arena.take(2 * BYTES).unwrap(), &[7; BYTES]);
+    assert_eq!(*filled, [7; BYTES]);
 }
 
 #[test]
