@@ -12,7 +12,7 @@ use deltafin_testkit::hub::Missteps;
 
 use crate::streamed::{set_up, stream};
 use crate::support::{
-    HASTY, IMPATIENT, assert_nothing_wrong, assert_whole, hub, order, quiet, run, source, whole_hub,
+    CALM, HASTY, assert_nothing_wrong, assert_whole, hub, order, quiet, run, source, whole_hub,
 };
 
 /// A file system in memory, until dropped.
@@ -61,11 +61,11 @@ fn a_drive_that_fills_up_is_named_and_what_came_is_kept() {
     assert!(matches!(error, FetchError::Full { .. }), "{error}");
     assert_nothing_wrong(&dir);
     // Still full: refused before a byte.
-    let (before, error) = (hub.served().bytes(), run(&hub, &dir, IMPATIENT).unwrap_err());
+    let (before, error) = (hub.served().bytes(), run(&hub, &dir, CALM).unwrap_err());
     let is_refused = matches!(error, FetchError::Room { .. } | FetchError::Full { .. });
     assert!(is_refused && hub.served().bytes() == before, "{error}");
     fs::remove_file(&filler).unwrap();
-    run(&hub, &dir, IMPATIENT).unwrap();
+    run(&hub, &dir, CALM).unwrap();
     assert_whole(&dir);
 }
 
@@ -98,5 +98,5 @@ fn a_model_that_runs_stays_as_it_is_where_there_is_no_room_for_more() {
         assert!(!begun.exists() && !note.exists(), "{spine:?}");
     }
     fs::write(&finished, record).unwrap();
-    stream(&hub, dir.path(), IMPATIENT);
+    stream(&hub, dir.path(), CALM);
 }

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use deltafin_fetch::{Event, FetchError, Order, install};
 use deltafin_testkit::hub::{Draw, Missteps};
 
-use crate::support::{
-    IMPATIENT, assert_whole, files, hub, install_until, order, quiet, run, source,
-};
+use crate::support::{CALM, assert_whole, files, hub, install_until, order, quiet, run, source};
 
 const SHARD: &str = "model-00002-of-000012.safetensors";
 
@@ -48,7 +46,7 @@ fn stopped_anywhere_it_goes_on_and_fetches_only_what_was_in_flight_again() {
 #[test]
 fn bytes_that_the_drive_forgot_are_fetched_again_and_no_others() {
     let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
-    run(&hub, dir.path(), IMPATIENT).unwrap();
+    run(&hub, dir.path(), CALM).unwrap();
     let before = hub.served().ranges[SHARD].len();
     // As if the power had gone before the file was proven: it is a part, and some of it is lost.
     let (shard, part) = (dir.path().join(SHARD), dir.path().join(format!("{SHARD}.part")));
@@ -60,7 +58,7 @@ fn bytes_that_the_drive_forgot_are_fetched_again_and_no_others() {
     let map = dir.path().join(format!(".deltafin/{SHARD}.map"));
     let text = fs::read_to_string(&map).unwrap();
     fs::write(&map, text.strip_suffix("proven\n").unwrap()).unwrap();
-    let installed = run(&hub, dir.path(), IMPATIENT).unwrap();
+    let installed = run(&hub, dir.path(), CALM).unwrap();
     assert_whole(dir.path());
     let ranges = &hub.served().ranges[SHARD];
     assert_eq!(ranges.len(), before + 1);
@@ -80,7 +78,7 @@ fn files_that_are_here_already_are_proven_and_not_fetched() {
     let mut bytes = fs::read(&shard).unwrap();
     bytes[9999] ^= 1;
     fs::write(&shard, &bytes).unwrap();
-    let installed = run(&hub, dir.path(), IMPATIENT).unwrap();
+    let installed = run(&hub, dir.path(), CALM).unwrap();
     assert_whole(dir.path());
     assert_eq!(installed.received, bytes.len() as u64);
 }

@@ -9,7 +9,7 @@ use deltafin_fetch::{Event, FetchError, Order, Source, Wanted, install, list};
 use deltafin_testkit::hub::{Hub, Missteps, REPOSITORY, REVISION, checkpoint_files};
 
 use crate::support::{
-    HASTY, IMPATIENT, assert_whole, contents, hub, order, quiet, run, run_from, source,
+    CALM, HASTY, assert_whole, contents, hub, order, quiet, run, run_from, source,
 };
 
 fn demo() -> Hub {
@@ -20,7 +20,7 @@ fn demo() -> Hub {
 fn a_mirror_gives_what_a_hub_gives() {
     let (hub, dir) = (demo(), tempfile::tempdir().unwrap());
     let source: Source = hub.mirror().parse().unwrap();
-    let installed = run_from(&hub, &source, dir.path(), IMPATIENT).unwrap();
+    let installed = run_from(&hub, &source, dir.path(), CALM).unwrap();
     let wanted = checkpoint_files(&deltafin_testkit::fixture("k3-calm"));
     assert_eq!(contents(dir.path()), wanted.into_iter().collect());
     assert_eq!(installed.bytes, hub.bytes());
@@ -31,7 +31,7 @@ fn a_mirror_gives_what_a_hub_gives() {
 #[test]
 fn a_mirror_is_asked_whether_a_whole_part_is_still_the_one_it_has() {
     let (hub, dir) = (demo(), tempfile::tempdir().unwrap());
-    run_from(&hub, &hub.mirror().parse().unwrap(), dir.path(), IMPATIENT).unwrap();
+    run_from(&hub, &hub.mirror().parse().unwrap(), dir.path(), CALM).unwrap();
     let mut files = checkpoint_files(&deltafin_testkit::fixture("k3-calm"));
     let (name, bytes) = files.iter_mut().find(|(name, _)| name.ends_with(".safetensors")).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
@@ -44,7 +44,7 @@ fn a_mirror_is_asked_whether_a_whole_part_is_still_the_one_it_has() {
     std::fs::remove_file(notes.join("install.json")).unwrap();
 
     let hub = Hub::serve(files.clone(), Missteps::none());
-    run_from(&hub, &hub.mirror().parse().unwrap(), dir.path(), IMPATIENT).unwrap();
+    run_from(&hub, &hub.mirror().parse().unwrap(), dir.path(), CALM).unwrap();
     assert_eq!(contents(dir.path()), files.into_iter().collect());
 }
 
@@ -57,7 +57,7 @@ fn what_is_not_there_is_said() {
         (format!("{}none/", hub.mirror()), "there is no config.json"),
         ("some/folder".to_owned(), "it is here already"),
     ] {
-        let error = run_from(&hub, &source.parse().unwrap(), dir.path(), IMPATIENT).unwrap_err();
+        let error = run_from(&hub, &source.parse().unwrap(), dir.path(), CALM).unwrap_err();
         assert!(error.to_string().contains(words), "{source}: {error}");
     }
 }
@@ -72,7 +72,7 @@ fn an_outlook_says_what_would_come_and_writes_nothing() {
     assert_eq!(outlook.files.iter().map(|prospect| prospect.missing).sum::<u64>(), hub.bytes());
     assert!(outlook.files.iter().all(|prospect| prospect.here == 0));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    run(&hub, dir.path(), IMPATIENT).unwrap();
+    run(&hub, dir.path(), CALM).unwrap();
     let outlook = list(&order, quiet, &AtomicBool::new(false)).unwrap();
     assert!(outlook.files.iter().all(|p| p.here == p.file.bytes && p.missing == 0));
 }
@@ -92,7 +92,7 @@ fn some_layers_first_and_the_rest_later() {
     assert_eq!(installed.received, missing);
     let config = std::fs::metadata(dir.path().join("config.json")).unwrap().len();
     assert_eq!(hub.served().bytes() - looked_at, missing + config);
-    let rest = run(&hub, dir.path(), IMPATIENT).unwrap();
+    let rest = run(&hub, dir.path(), CALM).unwrap();
     assert_eq!(installed.received + rest.received, hub.bytes());
     assert_whole(dir.path());
 }
@@ -102,7 +102,7 @@ fn a_drive_without_room_is_refused_before_the_first_byte() {
     // A file so long that no drive has room for it cannot be served; what it announces can.
     let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
     hub.announce("model-00002-of-000012.safetensors", 1 << 60);
-    let error = run(&hub, dir.path(), IMPATIENT).unwrap_err();
+    let error = run(&hub, dir.path(), CALM).unwrap_err();
     assert!(matches!(error, FetchError::Room { needed, .. } if needed >= 1 << 60), "{error}");
     assert_eq!(hub.served().bytes(), 0);
 }

@@ -64,7 +64,7 @@ pub(crate) fn run_from(
 /// All of a source, impatiently.
 pub(crate) fn order<'o>(source: &'o Source, dir: &'o Path, endpoint: &'o str) -> Order<'o> {
     let (endpoint, wanted) = (Some(endpoint), Wanted::All);
-    Order { endpoint, jobs: 4, wanted, patience: IMPATIENT, ..Order::new(source, dir) }
+    Order { endpoint, jobs: 4, wanted, patience: CALM, ..Order::new(source, dir) }
 }
 
 /// Tells nobody.

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use deltafin_fetch::{Event, FetchError, Verified, give_up, verify};
 use deltafin_testkit::hub::{Hub, Missteps};
 
-use crate::support::{IMPATIENT, assert_whole, files, hub, run};
+use crate::support::{CALM, assert_whole, files, hub, run};
 
 const SHARD: &str = "model-00002-of-000012.safetensors";
 
@@ -17,7 +17,7 @@ fn deep(dir: &Path) -> Verified {
 
 fn installed() -> (Hub, tempfile::TempDir) {
     let (hub, dir) = (hub(Missteps::none()), tempfile::tempdir().unwrap());
-    run(&hub, dir.path(), IMPATIENT).unwrap();
+    run(&hub, dir.path(), CALM).unwrap();
     (hub, dir)
 }
 
@@ -51,7 +51,7 @@ fn one_flipped_bit_costs_one_piece() {
         assert!(names.iter().any(|name| piece.of.starts_with(name)), "{piece:?}");
         give_up(dir.path(), &damage).unwrap();
         assert!(!shard.exists());
-        let mended = run(&hub, dir.path(), IMPATIENT).unwrap();
+        let mended = run(&hub, dir.path(), CALM).unwrap();
         assert_eq!(mended.received, piece.bytes);
         assert_whole(dir.path());
     }
@@ -91,7 +91,7 @@ fn a_file_that_is_gone_or_cut_is_named_without_reading() {
     let names: Vec<_> = found.damage.iter().map(|damage| damage.file.as_str()).collect();
     assert_eq!(names, ["config.json", SHARD]);
     give_up(dir.path(), &found.damage).unwrap();
-    run(&hub, dir.path(), IMPATIENT).unwrap();
+    run(&hub, dir.path(), CALM).unwrap();
     assert_whole(dir.path());
 }
 
@@ -104,7 +104,7 @@ fn a_repair_that_was_stopped_half_way_fetches_no_more_than_one_that_was_not() {
     give_up(dir.path(), &damage).unwrap();
     // As if it had been stopped before the file was taken back.
     fs::rename(dir.path().join(format!("{SHARD}.part")), &shard).unwrap();
-    let mended = run(&hub, dir.path(), IMPATIENT).unwrap();
+    let mended = run(&hub, dir.path(), CALM).unwrap();
     assert_eq!(mended.received, damage[0].bytes);
     assert_whole(dir.path());
 }
