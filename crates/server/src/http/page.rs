@@ -14,7 +14,17 @@ use crate::app::App;
 
 const PAGE: &str = include_str!("../page/page.html");
 const STYLE: &str = include_str!("../page/page.css");
-const SCRIPTS: [&str; 2] = [include_str!("../page/markdown.js"), include_str!("../page/app.js")];
+/// They are one module: what runs at once is in the last.
+const SCRIPTS: [&str; 8] = [
+    include_str!("../page/inline.js"),
+    include_str!("../page/markdown.js"),
+    include_str!("../page/store.js"),
+    include_str!("../page/view.js"),
+    include_str!("../page/reply.js"),
+    include_str!("../page/export.js"),
+    include_str!("../page/live.js"),
+    include_str!("../page/app.js"),
+];
 
 pub(super) async fn page(State(app): State<Arc<App>>) -> Response {
     let nonce = app.fresh("n");
