@@ -4,6 +4,8 @@
 
 use serde_json::Value;
 
+use super::references;
+
 /// More options are not compared with each other.
 const OPTIONS_MAX: usize = 100;
 
@@ -43,8 +45,7 @@ fn exclude(options: &Value, root: &Value) -> bool {
 /// What a reference to a definition refers to.
 fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let reference = schema.get("$ref").and_then(Value::as_str);
-    let target = reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?));
-    target.unwrap_or(schema)
+    reference.and_then(|reference| references::target(root, reference)).unwrap_or(schema)
 }
 
 fn are_disjoint(one: &Value, other: &Value) -> bool {

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::references;
+
 /// The form of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Form {
@@ -49,6 +51,17 @@ pub(crate) struct Tool {
 }
 
 impl Form {
+    /// The same form with references that are followed without their escapes.
+    pub(super) fn with_plain_references(&self) -> Form {
+        let mut form = self.clone();
+        if let Said::Json { schema, .. } = &mut form.said {
+            references::simplify(schema);
+        }
+        let tools = form.calls.iter_mut().flat_map(|calls| &mut calls.tools);
+        tools.filter_map(|tool| tool.parameters.as_mut()).for_each(references::simplify);
+        form
+    }
+
     /// The member of the request that asks for it.
     pub(super) fn path(&self) -> &str {
         match (&self.said, &self.calls) {

@@ -14,10 +14,14 @@ mod exclusive;
 mod form;
 mod grammar;
 mod known;
+mod numbers;
 mod place;
+mod references;
 mod rehearsal;
 mod schema;
+mod schemas;
 mod size;
+mod spread;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
@@ -146,7 +150,7 @@ impl Guide {
 fn compile(vocabulary: &Vocabulary, tokenizer: &Tokenizer, form: &Form) -> Result<Matcher, Fault> {
     let fault = |reason| Fault { path: form.path().to_owned(), reason };
     let compile = || {
-        let text = grammar::write(tokenizer, form)?;
+        let text = grammar::write(tokenizer, &form.with_plain_references())?;
         let matcher = vocabulary.compile(text).map_err(fault)?;
         rehearsal::follow(&matcher, vocabulary.landmarks()).map_err(fault)?;
         Ok(matcher)

@@ -3,16 +3,15 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::references::HOMES;
 use super::{Fault, schema};
 
 /// Parts that are tried before the search is content with what it has.
 const TRIES_MAX: usize = 100;
 /// And how long: each part is compiled with all that it refers to.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Where definitions stand.
-const HOMES: [&str; 2] = ["$defs", "definitions"];
 
 /// Refuses a schema that no grammar expresses, naming the smallest part of it that is in the way.
 /// Its definitions stand at `home`.
@@ -88,7 +87,11 @@ pub(super) fn with_definitions(part: &Value, root: &Value) -> Value {
         && let Some(members) = part.as_object_mut()
     {
         for (home, all) in definitions(root) {
-            members.entry(home).or_insert_with(|| all.clone());
+            let own = members.entry(home).or_insert_with(|| Map::new().into());
+            let (Some(own), Some(all)) = (own.as_object_mut(), all.as_object()) else { continue };
+            for (name, definition) in all {
+                own.entry(name).or_insert_with(|| definition.clone());
+            }
         }
     }
     part

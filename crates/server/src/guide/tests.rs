@@ -8,6 +8,7 @@ use super::*;
 
 mod calls;
 mod endless;
+mod nasty;
 mod noise;
 mod wide;
 

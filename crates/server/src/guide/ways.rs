@@ -195,6 +195,8 @@ fn listed(members: &Map<String, Value>) -> Option<Vec<Way>> {
 fn literal(value: &Value) -> Way {
     let text = match value {
         Value::String(text) => Text::Literal(text.clone()),
+        // Grammars of JSON know no whole numbers but those that doubles keep.
+        Value::Number(number) if number.as_i128().is_some() => Text::Literal(number.to_string()),
         other => Text::Json(json!({ "const": other })),
     };
     Way { kind: kind_of(value), text }

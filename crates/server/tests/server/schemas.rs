@@ -155,3 +155,43 @@ fn other_faults_are_told_in_words() {
     }
     assert_eq!(rig.log.jobs.load(Ordering::SeqCst), 0);
 }
+
+/// Numbers whose absolute value no `i64` has once ended the whole server.
+#[test]
+fn numbers_far_below_zero_are_refused_in_every_dialect() {
+    let rig = start(&[Act::Say("x"), Act::Stop]);
+    let parse = |text| serde_json::from_str::<Value>(text).expect("JSON");
+    for part in [
+        r#"{ "enum": [[-9223372036854775808]] }"#,
+        r#"{ "const": { "a": -9223372036854775808 } }"#,
+        r#"{ "items": { "type": "integer", "enum": [1, -9.3e18] } }"#,
+        r#"{ "type": "integer", "minimum": -1e20, "maximum": -1e19 }"#,
+        r##"{ "items": { "allOf": [{ "type": "integer" }, { "$ref": "#/$defs/low" }] } }"##,
+    ] {
+        let low = parse(r#"{ "enum": [-9223372036854775809] }"#);
+        let schema = json!({ "type": "object", "properties": { "a": parse(part) }, "required": ["a"], "additionalProperties": false, "$defs": { "low": low } });
+        for (path, body, _) in asking(&schema) {
+            let mut response = post(rig.at, path, &body);
+            let (status, text) = (response.status, response.text());
+            assert_eq!(status, 400, "{path} {body}: {text}");
+            // In words of our own: a build that checks for overflow would refuse them in any case.
+            let said = ["exactly", "below zero"].iter().any(|words| text.contains(words));
+            assert!(said && text.contains("cannot be enforced"), "{text}");
+        }
+    }
+    assert_eq!(rig.log.jobs.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn references_that_lead_out_of_the_schema_are_named() {
+    let rig = start(&[Act::Say("x"), Act::Stop]);
+    for reference in ["#node", "https://a.example/node.json", "#/$defs/no~1where"] {
+        let schema = json!({ "type": "array", "items": { "$ref": reference } });
+        for (path, body, _) in asking(&schema) {
+            let mut response = post(rig.at, path, &body);
+            let (status, text) = (response.status, response.text());
+            assert_eq!(status, 400, "{path} {body}: {text}");
+            assert!(text.contains(reference), "{text}");
+        }
+    }
+}

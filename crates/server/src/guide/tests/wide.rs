@@ -144,7 +144,7 @@ fn what_is_too_large_is_refused_and_the_rest_is_followed() {
         (false, json!({ "allOf": pairs })),
         (false, json!({ "type": "integer", "multipleOf": 9_999_991 })),
         (false, json!({ "type": "number", "multipleOf": 1e-300 })),
-        (false, json!({ "type": "number", "minimum": -1e300, "maximum": 1e300 })),
+        (true, json!({ "type": "number", "minimum": -1e300, "maximum": 1e300 })),
         (false, json!({ "type": "string", "maxLength": u64::MAX })),
     ] {
         let outcome = match guide(&json_form(schema.clone())) {
