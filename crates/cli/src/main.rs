@@ -22,6 +22,7 @@ mod logins;
 mod model_choice;
 mod moved;
 mod new_file;
+mod probe;
 mod profile;
 mod prompt;
 mod recorded;

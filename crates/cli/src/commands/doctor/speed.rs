@@ -11,6 +11,7 @@ use deltafin_store::Checkpoint;
 use super::drives::nearest;
 use super::finding::{Code, Finding, Level};
 use crate::commands::{measuring, plan};
+use crate::probe;
 use crate::stats::bytes;
 
 /// Time for reads.
@@ -59,6 +60,7 @@ fn has_room(folder: &Path) -> bool {
 
 /// Writes a file, reads it, removes it.
 fn written(folder: &Path, effort: Effort) -> Result<DriveSpeed, DriveError> {
+    probe::sweep(folder);
     let file = folder.join(format!(".deltafin-doctor-{}", std::process::id()));
     deltafin_measure::drive_speed_at(&file, ModelSpec::k3().expert_bytes(), effort)
 }

@@ -1,6 +1,5 @@
 //! What lies about in a model's folder. It and its packs stay locked while the look is kept.
 
-use std::fs;
 use std::path::Path;
 
 use deltafin_engine::Recipe;
@@ -11,10 +10,8 @@ use deltafin_store::SpineNote;
 use super::{Found, Kind};
 use crate::drafter;
 use crate::failure::Failure;
+use crate::probe;
 use crate::terminal;
-
-/// Begin the names of files that are written to measure a drive, and removed.
-const PROBES: [&str; 3] = [".deltafin-plan-", ".deltafin-doctor-", ".deltafin-hole-"];
 
 /// What was found, and the locks.
 #[derive(Debug, Default)]
@@ -43,7 +40,8 @@ pub(super) fn look(dir: &Path) -> Result<Look, Failure> {
             packs(&pack, is_unused && !pack.is_symlink(), &mut look)?;
         }
     }
-    look.found.extend(probes(dir));
+    let probes = probe::left(dir).into_iter();
+    look.found.extend(probes.map(|path| Found::new(Kind::Orphaned, path)));
     Ok(look)
 }
 
@@ -86,22 +84,4 @@ fn packs(pack: &Path, is_unused: bool, look: &mut Look) -> Result<(), Failure> {
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// Files of measurements that were killed.
-fn probes(dir: &Path) -> Vec<Found> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let is_left = |name: &str| {
-        let pid = PROBES.iter().find_map(|probe| name.strip_prefix(probe));
-        pid.is_some_and(|pid| pid.parse().is_ok_and(|pid| !is_alive(pid)))
-    };
-    let left = entries.filter(|entry| is_left(&entry.file_name().to_string_lossy()));
-    left.map(|entry| Found::new(Kind::Orphaned, entry.path())).collect()
-}
-
-fn is_alive(pid: i32) -> bool {
-    use nix::errno::Errno;
-    use nix::sys::signal::kill;
-    use nix::unistd::Pid;
-    pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)
 }

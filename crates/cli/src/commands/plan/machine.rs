@@ -16,6 +16,7 @@ use crate::args::{Drive, Plan};
 use crate::commands::measuring;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::probe;
 use crate::terminal::{ProgressLine, Terminal};
 
 /// Seconds for memory and kernels.
@@ -126,6 +127,7 @@ fn drive(target: &Target, known: &Drive, limits: &Limits) -> Result<Option<Drive
     let effort = Effort { time: DRIVE_TIME, room: measuring::room(limits) };
     let failed = |error| measuring::drive_failed(limits, error);
     let at = |dir: &Path, spec: &ModelSpec| -> Result<DriveSpeed, Failure> {
+        probe::sweep(dir);
         let file = dir.join(format!(".deltafin-plan-{}", std::process::id()));
         let left = file.clone();
         let _interrupts = Interrupts::install_tidying(move || {
