@@ -161,7 +161,7 @@ impl Bring<'_> {
 
     /// Who packs the spine; nobody as long as a header is not here.
     fn packer(&self, listing: &Listing) -> Result<Option<Arc<Packer>>, FetchError> {
-        let goal = Goal { wanted: Wanted::Spine, frees: self.goal.frees };
+        let goal = Goal::of(Wanted::Spine, self.goal.frees);
         let is_known = |file: &RemoteFile| prospect::look(self.folder.dir(), file, &goal).is_some();
         match listing.files.iter().all(is_known) {
             true => {
@@ -225,7 +225,7 @@ impl Drop for Ending {
 /// Brings the headers of shards that are not here: they say which bytes are wanted. Gives those that are not to be had
 /// because the source gives nothing.
 async fn headers(work: &Arc<Work>, listing: &Listing) -> Result<Vec<Missing>, FetchError> {
-    let goal = Goal { wanted: Wanted::Spine, frees: work.goal.frees };
+    let goal = Goal::of(Wanted::Spine, work.goal.frees);
     let unknown = |file: &&RemoteFile| prospect::look(work.folder.dir(), file, &goal).is_none();
     let files: Vec<_> = listing.files.iter().filter(unknown).cloned().collect();
     let one = |file| transfer::header(work.clone(), file);

@@ -1,5 +1,6 @@
 //! From a source to a folder of proven files.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -136,7 +137,7 @@ pub fn install(
         let most = forecaster.map(|of| of.forecast(&Wanted::All, note.is_freed).most);
         let wanted = choose(order, &record.listing, state, &*watch, most)?;
         let kind = kind(&wanted);
-        let goal = Goal { wanted: wanted.clone(), frees: note.is_freed };
+        let goal = Goal::of(wanted.clone(), note.is_freed);
         layers::check(order, &record.listing, &current.remote, manner).await?;
         let mut done = finished(&folder, &record.listing, state, kind, note.is_freed);
         if !is_complete(&folder, &record.listing, &goal) {
@@ -162,7 +163,7 @@ pub fn install(
         }
         let is_layered = is_layered(order, &record.listing, &wanted)?;
         let note = kept(note, is_layered, &*watch);
-        let goal = Goal { wanted, frees: note.is_freed };
+        let goal = Goal::of(wanted, note.is_freed);
         let (folder, watch) = (Arc::new(folder), watch.clone());
         let bring = Bring { order, goal, note, is_layered, state, anew, watch, remote, folder };
         bring.all(record, kind).await
@@ -193,7 +194,8 @@ pub fn list(
         let wanted = choose(order, &listing, state, &*watch, most)?;
         let frees = frees && !is_layered(order, &listing, &wanted)?;
         let packed = forecaster.map(|forecaster| forecaster.forecast(&wanted, frees));
-        let goal = Goal { wanted: wanted.clone(), frees };
+        let later = later(order, state, &wanted);
+        let goal = Goal { later, ..Goal::of(wanted.clone(), frees) };
         let mut files = prospects(order, &remote, manner, &listing, &goal).await?;
         if files.iter().any(|prospect| prospect.missing > 0) {
             let Current { remote, listing, anew } =
@@ -221,6 +223,21 @@ async fn prospects(
     let ask = |file| prospect::ask(remote, order.source, manner, order.dir, file, goal);
     let files = futures_util::stream::iter(listing.files.clone()).map(ask);
     files.buffered(order.jobs.max(1)).try_collect().await
+}
+
+/// The layers that were asked for, where their experts come once all else is here. A folder that streams already says
+/// itself what of them is here.
+fn later(
+    order: &Order<'_>,
+    state: Option<(Kind, bool)>,
+    wanted: &Wanted,
+) -> Option<RangeInclusive<u32>> {
+    match (&order.wanted, wanted) {
+        (Wanted::Layers(layers), Wanted::Spine) if state != Some((Kind::Stream, true)) => {
+            Some(layers.clone())
+        }
+        _ => None,
+    }
 }
 
 /// What a folder is to have in the end for this to be there.
@@ -346,7 +363,7 @@ fn finished(
         ((Kind::Stream, true), Kind::Stream) => Wanted::Spine,
         _ => return None,
     };
-    let goal = Goal { wanted: extent.clone(), frees };
+    let goal = Goal::of(extent.clone(), frees);
     if !is_complete(folder, listing, &goal) {
         return None;
     }

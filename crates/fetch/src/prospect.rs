@@ -106,7 +106,7 @@ pub fn standing(dir: &Path) -> Option<Standing> {
         _ => None,
     };
     let is_streamed = wanted == Wanted::Spine;
-    let goal = Goal { wanted, frees: SpineNote::read(dir).is_ok_and(|note| note.is_freed) };
+    let goal = Goal::of(wanted, SpineNote::read(dir).is_ok_and(|note| note.is_freed));
     let files = folder::record(dir).ok().flatten()?.listing.files;
     let looks: Option<Vec<_>> = files.iter().map(|file| look(dir, file, &goal)).collect();
     let sum = |part: fn(&Prospect) -> u64| looks.as_ref().map(|all| all.iter().map(part).sum());

@@ -73,7 +73,7 @@ pub fn verify(
     let state = folder::state(dir);
     let is_streamed = state.is_some_and(|(kind, _)| kind == Kind::Stream);
     let frees = mend::told(dir).is_ok_and(|note| note.is_freed);
-    let goal = Goal { wanted: Wanted::Spine, frees };
+    let goal = Goal::of(Wanted::Spine, frees);
     // Before it is finished, what its map lacks is what has not come yet.
     let goal = state.filter(|(_, is_finished)| *is_finished).map(|_| &goal);
     let mut found = Verified { files: files.len(), ..Verified::default() };

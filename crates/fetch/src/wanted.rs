@@ -41,12 +41,23 @@ pub(crate) struct Goal {
     pub(crate) wanted: Wanted,
     /// What a pack holds is to be a hole.
     pub(crate) frees: bool,
+    /// Layers whose experts are to be here, too.
+    pub(crate) later: Option<RangeInclusive<u32>>,
 }
 
 impl Goal {
+    /// So much of a checkpoint.
+    pub(crate) fn of(wanted: Wanted, frees: bool) -> Goal {
+        Goal { wanted, frees, later: None }
+    }
+
     /// Whether a piece is to come, unless it is here.
     pub(crate) fn includes(&self, piece: &Piece) -> bool {
-        self.wanted.includes(piece)
+        let is_later = || match (&self.later, piece.owner) {
+            (Some(layers), Owner::Expert(layer, _)) => layers.contains(&layer),
+            _ => false,
+        };
+        self.wanted.includes(piece) || is_later()
     }
 
     /// Whether nothing more is to come of a piece, if those that were freed are still in a pack. The digest

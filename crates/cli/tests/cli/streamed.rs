@@ -430,7 +430,14 @@ fn layers_come_where_they_lie_layer_by_layer_and_the_rest_when_it_is_needed() {
     let place = Place::new(Missteps::none());
     let dir = place.at("here");
     let layers = ["--layers", "2-3", "--layout", "layers", "--model", text(&dir)];
+    let would = place.setup(&[&layers[..], &["--dry-run", "--json"]].concat()).ok();
+    let would: serde_json::Value =
+        serde_json::from_str(would.lines().last().expect("a line")).expect("JSON");
+    let looked_at = place.hub.served().bytes();
     let out = place.setup(&layers);
+    // Which layers there are is looked up before anything comes.
+    let config = std::fs::metadata(dir.join("config.json")).expect("it came").len();
+    assert_eq!(would["missing"], place.hub.served().bytes() - looked_at - config);
     assert!(out.err.contains("one file for each layer"), "{out:?}");
     out.ok();
     let shown = place.run(&["warm", "--layers", "2-3", "--show", text(&dir)]).ok();
