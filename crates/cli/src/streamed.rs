@@ -151,6 +151,10 @@ impl Watch for Notices {
                 ));
             }
             Event::Received { .. } => *said = None,
+            Event::Cramped { dir } => terminal::say(&format!(
+                "{}: the drive is full, so the experts used least make room though --cache-limit allows more",
+                one_line(&dir.display().to_string())
+            )),
             Event::Unkept { dir, why } => terminal::say(&format!(
                 "{}: nothing may be written here ({}), so experts that are not here come each time they are needed, and are \
                  not kept; let this user write to the folder and what is in it",

@@ -71,6 +71,11 @@ pub enum Event<'e> {
         /// Its name.
         name: &'e str,
     },
+    /// The drive is full: experts make room for others though they take less than they may.
+    Cramped {
+        /// The folder.
+        dir: &'e Path,
+    },
     /// Nothing may be written in the folder: experts that are not here come each time they are needed, and are not kept.
     Unkept {
         /// The folder.

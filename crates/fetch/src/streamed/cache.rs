@@ -31,6 +31,8 @@ mod fit;
 mod probe;
 mod trim;
 
+pub(super) use evict::is_full;
+
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
@@ -192,6 +194,21 @@ impl Cache {
         }
         let over = self.count()?.saturating_sub(limit);
         Ok(self.evict(over)?.then_some(claims))
+    }
+
+    /// Whether experts may make room for others.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Takes experts away, the coldest first, until the drive has room for these though it is full; says whether it has.
+    pub(super) fn make_room(&self, wanted: &[Place]) -> io::Result<bool> {
+        let _turn = self.turn()?;
+        self.look()?;
+        if !self.stacks.is_empty() {
+            return self.shorten(wanted);
+        }
+        self.evict(wanted.iter().map(|(shelf, number)| self.charge(shelf, *number)).sum())
     }
 
     /// Ends a claim under which nothing whole came; what came takes no room, where that can be helped.

@@ -77,7 +77,7 @@ impl Placed {
         let bytes = Mutex::new(vec![0; (shelf.piece(last).end() - first) as usize]);
         let passing = Passing { shelf, first, bytes };
         for number in numbers {
-            self.reach.bring(&passing, shelf, number, stop)?;
+            self.reach.pass(&passing, shelf, number, stop)?;
         }
         let mut bytes = passing.bytes.into_inner().unwrap_or_else(PoisonError::into_inner);
         bytes.truncate((span.end() - first) as usize);

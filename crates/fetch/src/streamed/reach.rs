@@ -36,6 +36,8 @@ pub(super) struct Reach {
     pub(super) cache: Cache,
     /// Why nothing may be written in the folder, if it may not: then what comes is not kept.
     pub(super) unkept: Option<String>,
+    /// It was told that the drive is full.
+    pub(super) is_cramped: AtomicBool,
     pub(super) traffic: Traffic,
     /// Nothing once this is being dropped.
     pub(super) runtime: Option<Runtime>,
@@ -108,6 +110,7 @@ impl Reach {
             shards,
             cache,
             unkept,
+            is_cramped: AtomicBool::new(false),
             traffic,
             runtime,
             lanes,

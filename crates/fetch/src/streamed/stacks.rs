@@ -172,8 +172,15 @@ impl Stacks {
         }
         let slot = (0..).find(|slot| !taken.contains(slot)).unwrap_or(0);
         let (bytes, lead) = gathered.into_slot();
-        turn.fill(slot, &bytes)?;
-        shelf.keep_slotted(number, digest, Slot { layer, at: slot * stack.slot_bytes() + lead })
+        let at = slot * stack.slot_bytes() + lead;
+        let filled = turn.fill(slot, &bytes);
+        let kept = filled.and_then(|()| shelf.keep_slotted(number, digest, Slot { layer, at }));
+        drop(turn);
+        if kept.is_err() {
+            // What a full drive took of it would be room that nobody has.
+            let _ = self.cut(shelves, layer);
+        }
+        kept
     }
 
     /// What is in each file, of what this process knows; `coming` is on its way.

@@ -132,8 +132,8 @@ impl Watch for Progress {
                     format!("{}: replaced at its source: {why}; it comes anew", one_line(name));
                 self.say("anew", &words, json!({"name": name, "why": why}));
             }
-            // Setup writes, or ends.
-            Event::Began { .. } | Event::Unkept { .. } => {}
+            // The last two are of models that run.
+            Event::Began { .. } | Event::Cramped { .. } | Event::Unkept { .. } => {}
             Event::Proving { name } => self.bar.set_message(format!("proving {}", one_line(name))),
             Event::Done { name } => self.done(name),
             Event::Waiting { name, why, wait } => self.waiting(name, why, wait),

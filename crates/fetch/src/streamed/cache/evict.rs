@@ -97,6 +97,6 @@ impl Cache {
 }
 
 /// Whether a drive has no room for something.
-pub(super) fn is_full(error: &io::Error) -> bool {
+pub(in crate::streamed) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -29,6 +29,14 @@ impl Cache {
         }
     }
 
+    /// Makes the layers' files shorter than they are by the slots of these; says whether they are.
+    pub(super) fn shorten(&self, by: &[Place]) -> io::Result<bool> {
+        let filled = self.stacks.filled(&self.shelves, &[])?;
+        let now = self.accounts() + filled.iter().map(|stack| stack.bytes()).sum::<u64>();
+        let by: u64 = by.iter().map(|(shelf, number)| self.charge(shelf, *number)).sum();
+        self.fit(now.saturating_sub(by))
+    }
+
     /// What somebody has claimed and is alive; what was claimed by others is not any more.
     fn alive(&self) -> io::Result<Vec<Place>> {
         let mut alive = Vec::new();
