@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequest, Request};
-use axum::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -71,6 +71,8 @@ pub(super) async fn off_thread<T: Send + 'static>(
 
 /// A body's JSON, whatever its content type says.
 fn parse(body: &[u8]) -> Result<Value, ApiError> {
+    // Some editors and shells begin a text with its byte order mark.
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     serde_json::from_slice(body).map_err(|error| {
         ApiError::json(format!("the body is not JSON: {}", shown(&error.to_string())))
     })
@@ -91,6 +93,10 @@ impl FromRequest<Arc<App>> for Payload {
 async fn whole(request: Request, app: &App) -> Result<Payload, ApiError> {
     let room = &app.model()?.room;
     let headers = request.headers();
+    let encoding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?"));
+    if let Some(encoding) = encoding.filter(|name| !name.trim().eq_ignore_ascii_case("identity")) {
+        return Err(ApiError::encoding(&shown(encoding)));
+    }
     if !headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRANSFER_ENCODING) {
         return Err(ApiError::length_required());
     }

@@ -1,7 +1,7 @@
 //! The one form of every refusal.
 
 use axum::http::StatusCode;
-use axum::http::header::{HeaderName, RETRY_AFTER};
+use axum::http::header::{HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
@@ -107,6 +107,21 @@ impl ApiError {
         let message = "send a body with Content-Length or Transfer-Encoding: chunked".to_owned();
         let status = StatusCode::LENGTH_REQUIRED;
         ApiError::new(status, "invalid_request_error", "length_required", message)
+    }
+
+    /// A body that would have to be unpacked.
+    pub(crate) fn encoding(name: &str) -> ApiError {
+        let message =
+            format!("the Content-Encoding '{name}' is not read here: send the JSON as it is");
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        ApiError::new(status, "invalid_request_error", "invalid_value", message)
+    }
+
+    /// Something is expected that is not done.
+    pub(crate) fn expectation() -> ApiError {
+        let message = "the Expect header may say 100-continue alone: leave it out".to_owned();
+        let status = StatusCode::EXPECTATION_FAILED;
+        ApiError::new(status, "invalid_request_error", "invalid_value", message)
     }
 
     /// The body is over the limit.
@@ -250,7 +265,10 @@ impl IntoResponse for ApiError {
             // What was not read would be taken for the next request.
             StatusCode::PAYLOAD_TOO_LARGE
             | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+            | StatusCode::EXPECTATION_FAILED
             | StatusCode::LENGTH_REQUIRED => close(headers),
+            StatusCode::UNAUTHORIZED => set(headers, WWW_AUTHENTICATE, "Bearer"),
             StatusCode::SERVICE_UNAVAILABLE if self.code == BUSY => close(headers),
             // Said to every connection, also to one that has not heard yet that the server ends.
             StatusCode::SERVICE_UNAVAILABLE if self.code == SHUTTING_DOWN => close(headers),

@@ -7,7 +7,8 @@ use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderName,
+    HeaderValue, ORIGIN, VARY,
 };
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
@@ -110,7 +111,9 @@ pub(super) async fn answer(State(door): State<Door>, mut request: Request, next:
 /// can go on; after a large one it ends.
 pub(super) async fn refuse_unread(error: ApiError, body: Body) -> Response {
     let mut response = error.into_response();
-    if !body::discard(body).await {
+    // Who waits for a word before the body sends none.
+    let ends = response.headers().contains_key(CONNECTION);
+    if !ends && !body::discard(body).await {
         close(response.headers_mut());
     }
     response
@@ -131,6 +134,10 @@ fn request_id(app: &App, headers: &HeaderMap) -> String {
 fn admit(app: &App, endpoint: Endpoint, request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
     host::check(request, app.loopback)?;
+    let expected = headers.get_all(EXPECT).iter();
+    if expected.map(HeaderValue::as_bytes).any(|what| !what.eq_ignore_ascii_case(b"100-continue")) {
+        return Err(ApiError::expectation());
+    }
     if endpoint.is_open || app.settings.api_keys.is_empty() {
         return Ok(());
     }

@@ -145,11 +145,20 @@ pub(crate) fn stops(fields: &Fields<'_>, name: &str) -> Result<Vec<String>, ApiE
 
 /// A limit of tokens; −1 is some clients' word for none.
 pub(crate) fn token_limit(fields: &Fields<'_>, name: &str) -> Result<Option<usize>, ApiError> {
+    if fields.get(name).is_some_and(is_beyond_count) {
+        return Ok(Some(usize::MAX));
+    }
     match fields.integer(name)? {
         None | Some(-1) => Ok(None),
         Some(limit @ 1..) => Ok(Some(usize::try_from(limit).unwrap_or(usize::MAX))),
         Some(_) => Err(ApiError::value(name, format!("{name} must be at least 1"))),
     }
+}
+
+/// Whether a value is a number beyond all counts, as some clients write for no limit.
+fn is_beyond_count(value: &Value) -> bool {
+    let Some(number) = value.as_number() else { return false };
+    number.as_f64().map_or(!number.as_str().starts_with('-'), |number| number >= 9e15)
 }
 
 /// How many alternatives are wanted beside a token; nothing where this member does not say.

@@ -158,5 +158,5 @@ fn part(fields: &Fields<'_>) -> Result<Part, ApiError> {
         }
         None => return Err(fields.missing("type")),
     };
-    Ok(Part::Text(fields.string(member)?.unwrap_or_default().to_owned()))
+    Ok(Part::Text(fields.needed_string(member)?.to_owned()))
 }

@@ -92,7 +92,7 @@ fn usage(head: &Head, summary: &Summary) -> Value {
 /// A failure, in the dialect's form.
 pub(crate) fn fault(error: &ApiError) -> Value {
     let kind = match error.status.as_u16() {
-        400 | 405 | 408 | 411 => "invalid_request_error",
+        400 | 405 | 408 | 411 | 415 | 417 => "invalid_request_error",
         401 => "authentication_error",
         403 => "permission_error",
         404 => "not_found_error",

@@ -30,6 +30,8 @@ fn accepted() {
         json!({ "tools": [tool("f"), tool("g")], "tool_choice": { "type": "function", "function": { "name": "f" } } }),
         json!({ "response_format": { "type": "text" }, "stream_options": { "include_usage": true } }),
         json!({ "max_tokens": 3.0, "stop": [], "functions": null }),
+        json!({ "max_tokens": 18_446_744_073_709_551_615_u64 }),
+        json!({ "max_tokens": 1e30, "max_completion_tokens": 1.7e308 }),
         json!({ "messages": [
             { "role": "developer", "content": "Be brief." },
             { "role": "user", "content": [{ "type": "text", "text": "a" }, { "type": "input_text", "text": "b" }], "name": "n" },
@@ -66,6 +68,12 @@ fn refused() {
             "messages[0].content[0].type",
         ),
         (json!({ "messages": user(json!([{ "type": 1 }])) }), bad, "messages[0].content[0].type"),
+        (
+            json!({ "messages": user(json!([{ "type": "text" }])) }),
+            missing,
+            "messages[0].content[0].text",
+        ),
+        (json!({ "max_tokens": -1e30 }), bad, "max_tokens"),
         (
             json!({ "messages": user(json!([{ "type": "image_url" }])) }),
             content,

@@ -1,6 +1,7 @@
 //! Requests that take more memory than there is for them.
 
 use std::io::{BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use deltafin_server::Settings;
@@ -89,14 +90,15 @@ fn who_falls_behind_gives_its_room_to_who_goes_on() {
         ask(rig.at, "POST", "/tokenize", "", &text).status == 200
     });
     // Whoever had to leave is told, as those that found no place.
-    let told = halves.iter().chain([&trickles]).filter(|socket| {
+    let has_answer = |socket: &&TcpStream| {
         socket.set_nonblocking(true).expect("set");
         let has_answer = socket.peek(&mut [0]).is_ok();
         socket.set_nonblocking(false).expect("set");
         has_answer
-    });
-    let told: Vec<_> = told.map(|socket| socket.try_clone().expect("a handle")).collect();
-    assert!(told.len() >= 4, "{}", told.len());
+    };
+    let told = || halves.iter().chain([&trickles]).filter(has_answer);
+    soon("four answers", || told().count() >= 4);
+    let told: Vec<_> = told().map(|socket| socket.try_clone().expect("a handle")).collect();
     for socket in told {
         let answer = head(BufReader::new(socket));
         assert!(answer.header("retry-after").is_some());

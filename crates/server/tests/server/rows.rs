@@ -47,7 +47,7 @@ fn accepted() {
         json!({ "tools": [tool("f")], "tool_choice": "none", "parallel_tool_calls": true }),
         json!({ "response_format": format(&json!({ "name": "x", "schema": schema, "strict": null, "description": "d" })) }),
         json!({ "messages": [{ "role": "user" }] }),
-        json!({ "messages": user(&json!([{ "type": "refusal", "refusal": "No." }, { "type": "output_text", "text": "a" }, { "type": "text" }])) }),
+        json!({ "messages": user(&json!([{ "type": "refusal", "refusal": "No." }, { "type": "output_text", "text": "a" }, { "type": "text", "text": "" }])) }),
         json!({ "messages": [{ "role": "user", "content": "a" }, { "role": "assistant", "content": "b", "partial": false }] }),
         json!({ "messages": [{ "role": "system", "content": "a", "tools": [] }, { "role": "developer", "tools": [tool("f")] }] }),
         json!({ "messages": call(&json!({ "function": { "name": "f", "arguments": { "a": 1 } }, "index": 0 })) }),

@@ -127,6 +127,40 @@ fn a_client_that_asks_first_is_told_to_go_on() {
     assert_eq!(send(rig.at, head).status, 100);
 }
 
+/// The answer does not wait for a body that will not come.
+#[test]
+fn what_else_is_expected_is_refused_at_once() {
+    let rig = say();
+    for (expected, status) in [("100-Continue", 100), ("200-maybe", 417), ("", 417)] {
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nExpect: {expected}\r\nContent-Length: 10\r\n\r\n"
+        );
+        let response = send(rig.at, head.as_bytes());
+        assert_eq!(response.status, status, "{expected}");
+        if status == 417 {
+            assert_eq!(response.header("connection"), Some("close"));
+            assert_eq!(response.refusal().1, "invalid_value");
+        }
+    }
+    assert_eq!(get(rig.at, "/health", "Expect: much\r\n").status, 417);
+}
+
+#[test]
+fn bodies_come_as_they_are() {
+    let rig = say();
+    let body = chat_body(json!({})).to_string();
+    let ask =
+        |headers: &str, body: &str| ask(rig.at, "POST", "/v1/chat/completions", headers, body);
+    assert_eq!(ask("Content-Encoding: identity\r\n", &body).status, 200);
+    let mut packed = ask("Content-Encoding: gzip\r\n", "\u{1f}");
+    assert_eq!(packed.status, 415);
+    let message = packed.text();
+    assert!(message.contains("Content-Encoding 'gzip'"), "{message}");
+    // A byte order mark says nothing of a text that is UTF-8.
+    assert_eq!(ask("", &format!("\u{feff}{body}")).status, 200);
+    assert_eq!(ask("", &format!("\u{feff}\u{feff}{body}")).status, 400);
+}
+
 #[test]
 fn keys() {
     let settings = Settings { api_keys: vec!["one".to_owned(), "two".to_owned()], ..quick() };
@@ -137,7 +171,9 @@ fn keys() {
         assert_eq!(get(rig.at, "/v1/models", good).status, 200, "{good}");
     }
     for bad in ["", "Authorization: Bearer on\r\n", "Authorization: one\r\n", "x-api-key: \r\n"] {
-        let refusal = get(rig.at, "/v1/models", bad).refusal();
+        let response = get(rig.at, "/v1/models", bad);
+        assert_eq!(response.header("www-authenticate"), Some("Bearer"));
+        let refusal = response.refusal();
         assert_eq!((refusal.0, refusal.1.as_str()), (401, "invalid_api_key"), "{bad}");
     }
     assert_eq!(get(rig.at, "/health", "").status, 200);

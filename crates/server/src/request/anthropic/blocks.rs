@@ -23,6 +23,18 @@ enum Block {
     Sealed,
 }
 
+impl Block {
+    fn kind(&self) -> &'static str {
+        match self {
+            Block::Text(_) => "text",
+            Block::Thinking(_) => "thinking",
+            Block::Call(_) => "tool_use",
+            Block::Result(..) => "tool_result",
+            Block::Sealed => "redacted_thinking",
+        }
+    }
+}
+
 /// The instructions, if there are any, and all turns.
 pub(super) fn messages(fields: &Fields<'_>) -> Result<Talk, ApiError> {
     let mut out = Talk::default();
@@ -66,7 +78,7 @@ fn user(fields: &Fields<'_>, out: &mut Talk) -> Result<(), ApiError> {
     let blocks = blocks(fields, "content")?;
     let is_empty = blocks.is_empty();
     let mut said = Vec::new();
-    for block in blocks {
+    for (at, block) in blocks.into_iter().enumerate() {
         match block {
             Block::Text(text) => said.push(Part::Text(text)),
             Block::Result(result, path) => {
@@ -76,7 +88,10 @@ fn user(fields: &Fields<'_>, out: &mut Talk) -> Result<(), ApiError> {
                 out.messages.push(result);
                 out.results.push(path);
             }
-            _ => return Err(misplaced(fields, "a user's message has text and tool_result")),
+            other => {
+                let rule = "a user's message has text and tool_result";
+                return Err(misplaced(fields, at, &other, rule));
+            }
         }
     }
     if !said.is_empty() || is_empty {
@@ -87,23 +102,24 @@ fn user(fields: &Fields<'_>, out: &mut Talk) -> Result<(), ApiError> {
 
 fn assistant(fields: &Fields<'_>) -> Result<Message, ApiError> {
     let mut message = Message::assistant(Content::default());
-    for block in blocks(fields, "content")? {
+    for (at, block) in blocks(fields, "content")?.into_iter().enumerate() {
         match block {
             Block::Text(text) => message.content.0.push(Part::Text(text)),
             Block::Thinking(text) => message.reasoning_content += &text,
             Block::Call(call) => message.tool_calls.push(call),
             Block::Sealed => {}
             Block::Result(..) => {
-                return Err(misplaced(fields, "tool_result stands in a user's message"));
+                let rule = "it stands in a user's message";
+                return Err(misplaced(fields, at, &block, rule));
             }
         }
     }
     Ok(message)
 }
 
-fn misplaced(fields: &Fields<'_>, rule: &str) -> ApiError {
+fn misplaced(fields: &Fields<'_>, at: usize, block: &Block, rule: &str) -> ApiError {
     let path = fields.path("content");
-    ApiError::value(&path, format!("{path}: {rule}"))
+    ApiError::value(&path, format!("{path}[{at}].type is '{}': {rule}", block.kind()))
 }
 
 /// A string, or blocks; nothing where the member is missing.
@@ -125,9 +141,9 @@ fn blocks(fields: &Fields<'_>, name: &str) -> Result<Vec<Block>, ApiError> {
 fn text(fields: &Fields<'_>, name: &str) -> Result<Vec<String>, ApiError> {
     let read = |block| match block {
         Block::Text(text) => Ok(text),
-        _ => {
-            let path = fields.path(name);
-            Err(ApiError::content(&path, format!("{path} takes text blocks only")))
+        other => {
+            let (path, kind) = (fields.path(name), other.kind());
+            Err(ApiError::content(&path, format!("{path} takes text blocks only, not '{kind}'")))
         }
     };
     blocks(fields, name)?.into_iter().map(read).collect()
@@ -142,7 +158,9 @@ fn block(fields: &Fields<'_>) -> Result<Block, ApiError> {
         "tool_result" => Block::Result(result(fields)?, fields.path("tool_use_id")),
         kind => {
             let path = fields.path("type");
-            let message = format!("{path} is '{}': this model reads text only", shown(kind));
+            let kinds =
+                "use text, thinking, tool_use or tool_result, for this model reads text only";
+            let message = format!("{path} is '{}': {kinds}", shown(kind));
             return Err(ApiError::content(&path, message));
         }
     })

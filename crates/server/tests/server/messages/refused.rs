@@ -38,7 +38,10 @@ fn what_cannot_be_meant_is_refused_by_name() {
             "messages[0].content[0].type is 'image'",
         ),
         (user(json!([{ "type": "tool_result" }])), "messages[0].content[0].tool_use_id is missing"),
-        (user(json!([{ "type": "thinking", "thinking": "x" }])), "messages[0].content: a user's"),
+        (
+            user(json!([{ "type": "thinking", "thinking": "x" }])),
+            "messages[0].content[0].type is 'thinking': a user's",
+        ),
         (
             user(
                 json!([{ "type": "tool_result", "tool_use_id": "c", "content": [{ "type": "image" }] }]),
@@ -55,12 +58,13 @@ fn what_cannot_be_meant_is_refused_by_name() {
         ),
         (
             said(json!([{ "type": "tool_result", "tool_use_id": "c" }])),
-            "messages[0].content: tool_result",
+            "messages[0].content[0].type is 'tool_result'",
         ),
         (
             json!({ "messages": [{ "role": "user", "content": "x" }, { "role": "assistant", "content": "The" }] }),
             "the last message is the assistant's",
         ),
+        (user(json!([{ "type": "video" }])), "messages[0].content[0].type is 'video'"),
         (json!({ "system": 1 }), "system must be"),
         (json!({ "system": [{ "type": "thinking", "thinking": "x" }] }), "system takes text"),
         (json!({ "stop_sequences": [""] }), "stop_sequences takes"),
