@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod awake;
 mod built_in;
 mod column;
 mod commands;

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct EngineBackend {
 impl EngineBackend {
     /// Gives the engine its thread. `stop_ids` end a generation, `turns` finds where conversations can be
     /// gone on from. `unwanted` is raised while nobody wants what the engine does: a source of weights that watches it
-    /// ends its wait.
+    /// ends its wait. `busy` is up while a job is worked on.
     ///
     /// # Errors
     /// When the system has no thread left.
@@ -42,6 +42,7 @@ impl EngineBackend {
         turns: Turns,
         fingerprint: String,
         unwanted: Arc<AtomicBool>,
+        busy: Arc<AtomicBool>,
     ) -> io::Result<EngineBackend> {
         let request_bytes = engine.plan().map(|plan| plan.requests).filter(|bytes| *bytes > 0);
         let facts = Facts { context: engine.context(), fingerprint, request_bytes };
@@ -50,7 +51,7 @@ impl EngineBackend {
         let worker = engine.clone();
         thread::Builder::new()
             .name("engine".to_owned())
-            .spawn(move || work(&worker, &stop_ids, &turns, &waiting, &unwanted))?;
+            .spawn(move || work(&worker, &stop_ids, &turns, &waiting, &unwanted, &busy))?;
         Ok(EngineBackend { facts, engine, jobs })
     }
 }
@@ -113,9 +114,11 @@ fn work(
     turns: &Turns,
     jobs: &Receiver<Job>,
     unwanted: &Arc<AtomicBool>,
+    busy: &AtomicBool,
 ) {
     let mut session = engine.session();
     for job in jobs {
+        busy.store(true, Ordering::SeqCst);
         let Job { prompt, max_new, mut sink } = job;
         sink.raise_when_left(unwanted);
         let answered = catch_unwind(AssertUnwindSafe(|| {
@@ -136,6 +139,7 @@ fn work(
                 sink.fail(format!("a fault in the engine: {}", words(&*panic)));
             }
         }
+        busy.store(false, Ordering::SeqCst);
     }
 }
 

@@ -11,6 +11,7 @@ use deltafin_measure::{MOST_ROWS, MOST_SECONDS, Moments, default_threads};
 pub(crate) use self::arms::{Arm, BenchArms, BenchOnce, ONCE, Phase};
 use super::engine::EngineArgs;
 use super::size::{Bounded, Positive};
+use super::sleep::SleepArgs;
 use super::{Command, Usage};
 
 /// Measure this machine
@@ -18,6 +19,9 @@ use super::{Command, Usage};
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     command: BenchTyped,
+
+    #[command(flatten)]
+    sleep: SleepArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -138,7 +142,7 @@ pub(crate) struct BenchToken {
 
 impl BenchArgs {
     pub(super) fn meaning(self) -> Result<Command, Usage> {
-        Ok(match self.command {
+        let measured = match self.command {
             BenchTyped::Kernels { kernel, rows, seconds, engine } => {
                 Command::BenchKernels(BenchKernels {
                     names: kernel.into_iter().map(|kernel| kernel.name().to_owned()).collect(),
@@ -166,8 +170,10 @@ impl BenchArgs {
                 let engine = engine.with_besides(Moments::bytes(default_threads(), threads));
                 Command::BenchToken(Box::new(BenchToken { rounds, tokens, engine }))
             }
-            BenchTyped::Once(args) => Command::BenchOnce(Box::new(args.meaning())),
-        })
+            // One of the runs of a command that is long.
+            BenchTyped::Once(args) => return Ok(Command::BenchOnce(Box::new(args.meaning()))),
+        };
+        Ok(measured.long(self.sleep))
     }
 }
 

@@ -6,6 +6,7 @@ use deltafin_text::Effort;
 
 use super::engine::EngineArgs;
 use super::size::Count;
+use super::sleep::SleepArgs;
 
 /// Converse with the model
 ///
@@ -21,6 +22,9 @@ pub(crate) struct ChatArgs {
     /// Tokens a reply may have; to the end of the context by default
     #[arg(long, value_name = "N")]
     max_new: Option<Count>,
+
+    #[command(flatten)]
+    sleep: SleepArgs,
 
     #[command(flatten)]
     engine: EngineArgs,
@@ -56,6 +60,8 @@ pub(crate) struct Chat {
     pub(crate) style: Style,
     /// Limit of one reply.
     pub(crate) max_new: Option<usize>,
+    /// Whether the machine may go to sleep meanwhile.
+    pub(crate) may_sleep: bool,
     /// The engine to hold it with.
     pub(crate) engine: EngineArgs,
 }
@@ -91,6 +97,7 @@ impl ChatArgs {
         Chat {
             style: self.style.meaning(),
             max_new: self.max_new.map(|count| count.0),
+            may_sleep: self.sleep.allow_sleep,
             // Beside the state of the last turn, those before it: for a reply that is broken off, and /reset.
             engine: self.engine.with_snapshots(SnapshotMemory::Auto),
         }

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use deltafin_engine::Recipe;
 
 use super::engine::ModelArg;
+use super::sleep::SleepArgs;
 use crate::built_in;
 
 /// Pack the spine of a checkpoint, quantised or as released
@@ -42,6 +43,9 @@ pub(crate) struct ConvertArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    pub(super) sleep: SleepArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 
 use super::engine::{EngineArgs, ModelArg};
 use super::ids::{self, IdsArg};
+use super::sleep::SleepArgs;
 use super::{Given, Usage};
 use crate::spine::{self, SpineArg};
 
@@ -17,6 +18,9 @@ use crate::spine::{self, SpineArg};
 pub(crate) struct EvalArgs {
     #[command(subcommand)]
     command: EvalTyped,
+
+    #[command(flatten)]
+    pub(super) sleep: SleepArgs,
 }
 
 #[derive(Debug, Subcommand)]

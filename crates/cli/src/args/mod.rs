@@ -23,6 +23,7 @@ mod run;
 mod serve;
 mod setup;
 mod size;
+mod sleep;
 mod snapshots;
 mod synth;
 mod tokenize;
@@ -156,6 +157,13 @@ pub(crate) enum Command {
     BenchOnce(Box<BenchOnce>),
     /// A synthetic checkpoint.
     Synth(Synth),
+    /// Another one, all of which takes long.
+    Long {
+        /// Which one.
+        command: Box<Command>,
+        /// Whether the machine may go to sleep meanwhile.
+        may_sleep: bool,
+    },
     /// The manual page.
     Man,
     /// A completion script.
@@ -219,7 +227,10 @@ impl Typed {
             Typed::Run(args) => Command::Run(args.meaning()?),
             Typed::Chat(args) => Command::Chat(args.meaning()),
             Typed::Serve(args) => Command::Serve(Box::new(args.meaning()?)),
-            Typed::Verify(args) => Command::Verify(args.meaning(given)?),
+            Typed::Verify(args) => {
+                let sleep = args.sleep;
+                Command::Verify(args.meaning(given)?).long(sleep)
+            }
             Typed::Warm(args) => Command::Warm(Box::new(args.meaning(given)?)),
             Typed::Doctor(args) => Command::Doctor(args.meaning(given)?),
             Typed::Gc(args) => Command::Gc(args.meaning(given)?),
@@ -228,14 +239,26 @@ impl Typed {
                 Command::Inspect { model: model.meaning(given)?, json }
             }
             Typed::Tokenize(args) => Command::Tokenize(args.meaning(given)?),
-            Typed::Convert(args) => Command::Convert(args.meaning()),
-            Typed::Eval(args) => Command::Eval(args.meaning(given)?),
+            Typed::Convert(args) => {
+                let sleep = args.sleep;
+                Command::Convert(args.meaning()).long(sleep)
+            }
+            Typed::Eval(args) => {
+                let sleep = args.sleep;
+                Command::Eval(args.meaning(given)?).long(sleep)
+            }
             Typed::Plan(args) => Command::Plan(Box::new(args.meaning(given)?)),
             Typed::Bench(args) => args.meaning()?,
             Typed::Synth(args) => Command::Synth(args.meaning()),
             Typed::Man => Command::Man,
             Typed::Completions { shell } => Command::Completions(shell),
         })
+    }
+}
+
+impl Command {
+    fn long(self, sleep: sleep::SleepArgs) -> Command {
+        Command::Long { command: Box::new(self), may_sleep: sleep.allow_sleep }
     }
 }
 

@@ -9,6 +9,7 @@ use super::chat::{Style, StyleArgs};
 use super::engine::EngineArgs;
 use super::ids::{self, IdsArg};
 use super::size::Count;
+use super::sleep::SleepArgs;
 use super::truth::truth;
 
 /// Continue a prompt
@@ -63,6 +64,9 @@ pub(crate) struct RunArgs {
     route_trace: Option<PathBuf>,
 
     #[command(flatten)]
+    sleep: SleepArgs,
+
+    #[command(flatten)]
     engine: EngineArgs,
 }
 
@@ -92,6 +96,8 @@ pub(crate) struct Run {
     pub(crate) ids: bool,
     /// What is told of it.
     pub(crate) watched: Watched,
+    /// Whether the machine may go to sleep meanwhile.
+    pub(crate) may_sleep: bool,
     /// The engine to continue it with.
     pub(crate) engine: EngineArgs,
 }
@@ -145,6 +151,7 @@ impl RunArgs {
             ignore_eos: self.ignore_eos,
             ids: self.ids,
             watched: Watched { profile: self.profile, trace: self.trace, routes: self.route_trace },
+            may_sleep: self.sleep.allow_sleep,
             engine: self.engine,
         })
     }

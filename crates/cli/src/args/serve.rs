@@ -13,6 +13,7 @@ use super::engine::EngineArgs;
 use super::origin::origin;
 use super::replies::ReplyArgs;
 use super::size::{Count, Positive};
+use super::sleep::SleepArgs;
 use super::snapshots::{SnapshotArgs, SnapshotDisk};
 
 /// Answer OpenAI's and Anthropic's clients over HTTP
@@ -97,6 +98,9 @@ pub(crate) struct ServeArgs {
     log_format: LogFormat,
 
     #[command(flatten)]
+    sleep: SleepArgs,
+
+    #[command(flatten)]
     snapshots: SnapshotArgs,
 
     #[command(flatten)]
@@ -121,6 +125,8 @@ pub(crate) struct Serve {
     pub(crate) api_key_file: Option<PathBuf>,
     /// The log is for machines.
     pub(crate) log_json: bool,
+    /// Whether the machine may go to sleep meanwhile.
+    pub(crate) may_sleep: bool,
     /// What outlasts it.
     pub(crate) snapshots: SnapshotDisk,
     /// The engine to answer with.
@@ -163,7 +169,8 @@ impl ServeArgs {
         let requests = request_memory(&settings, self.max_body.is_some());
         let engine = self.engine.with_snapshots(self.snapshots.memory()).with_requests(requests);
         let (api_key_file, snapshots) = (self.api_key_file, self.snapshots.disk());
-        Ok(Serve { address, settings, api_key_file, log_json, snapshots, engine })
+        let may_sleep = self.sleep.allow_sleep;
+        Ok(Serve { address, settings, api_key_file, log_json, may_sleep, snapshots, engine })
     }
 }
 

@@ -9,6 +9,7 @@ use super::engine::ModelArg;
 use super::layers::Layers;
 use super::network::{CacheLimit, HubArgs, JOBS_MOST};
 use super::size::{Bounded, Positive};
+use super::sleep::SleepArgs;
 use super::{Given, Usage};
 
 const SOURCE_HELP: &str = "Where to get it from: hf:OWNER/NAME[@REVISION], https://HOST/PATH/, \
@@ -118,6 +119,9 @@ pub(crate) struct SetupArgs {
     /// Print events as lines of JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    sleep: SleepArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -180,6 +184,8 @@ pub(crate) struct Setup {
     pub(crate) endpoint: Option<String>,
     /// Whether for machines.
     pub(crate) json: bool,
+    /// Whether the machine may go to sleep meanwhile.
+    pub(crate) may_sleep: bool,
 }
 
 impl SetupArgs {
@@ -236,6 +242,7 @@ impl SetupArgs {
             cache_limit: self.cache_limit,
             endpoint: self.hub.endpoint,
             json: self.json,
+            may_sleep: self.sleep.allow_sleep,
         })
     }
 }

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::model::{FolderArgs, Looked};
 use super::network::HubArgs;
+use super::sleep::SleepArgs;
 use super::{Given, Usage};
 
 /// Look for damage in a checkpoint, and mend it
@@ -38,6 +39,9 @@ pub(crate) struct VerifyArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    pub(super) sleep: SleepArgs,
 }
 
 /// A checkpoint to look at.

@@ -9,6 +9,7 @@ use super::layers::Layers;
 use super::model::{FolderArgs, Looked};
 use super::network::{JOBS_MOST, Network, NetworkArgs};
 use super::size::{Bounded, Positive};
+use super::sleep::SleepArgs;
 use super::{Given, Usage};
 
 /// Fetch experts of a streamed model before they are needed
@@ -52,6 +53,9 @@ pub(crate) struct WarmArgs {
     /// Print events as lines of JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    sleep: SleepArgs,
 }
 
 /// What says which experts are likely to be needed.
@@ -82,6 +86,8 @@ pub(crate) struct Warm {
     pub(crate) network: Network,
     /// Whether for machines.
     pub(crate) json: bool,
+    /// Whether the machine may go to sleep meanwhile.
+    pub(crate) may_sleep: bool,
 }
 
 impl WarmArgs {
@@ -103,6 +109,7 @@ impl WarmArgs {
             bytes_per_second: self.limit_rate.map(|rate| rate.0.get() as u64),
             network: self.network.meaning(),
             json: self.json,
+            may_sleep: self.sleep.allow_sleep,
         })
     }
 }

@@ -14,6 +14,7 @@ use self::lines::Lines;
 use super::generate::{self, Generated};
 use super::report;
 use crate::args::{Chat, Given};
+use crate::awake;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::load::Loaded;
@@ -176,6 +177,7 @@ impl Talk<'_> {
             false => Box::new(Conversation::new(tokenizer, channel, self.terminal)),
         };
         let earlier = self.loaded.engine.weights().stream().counters();
+        let _awake = awake::keep(self.chat.may_sleep);
         let generated = generate::run(
             &mut self.session,
             &ids[reused..],

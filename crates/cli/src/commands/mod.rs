@@ -21,6 +21,7 @@ mod verify;
 mod warm;
 
 use crate::args::{self, Command, Given};
+use crate::awake;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -45,6 +46,10 @@ pub(crate) fn run(command: Command, given: Given) -> Result<(), Failure> {
         Command::BenchToken(asked) => bench::token(&asked, given),
         Command::BenchOnce(once) => bench::once(&once, given),
         Command::BenchKernels(engine) => bench::kernels(&engine),
+        Command::Long { command, may_sleep } => {
+            let _awake = awake::keep(may_sleep);
+            run(*command, given)
+        }
         Command::Synth(synth) => synth::synth(&synth),
         Command::Man => manual_page(),
         Command::Completions(shell) => completions(shell),

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::generate::{self, Generated};
 use super::report;
 use crate::args::{Given, IdsSource, Prompt, Run, Style};
+use crate::awake;
 use crate::failure::Failure;
 use crate::input::Source;
 use crate::interrupt::Interrupts;
@@ -35,8 +36,11 @@ pub(crate) fn run(run: Run, given: Given) -> Result<(), Failure> {
         Limits { max_new: run.max_new, stop: &loaded.stop_ids, ignore_stop: run.ignore_eos };
     let mut session = loaded.engine.session();
     let watchers = Watchers::begin(&run.watched, &loaded.engine, &mut session, &unfinished)?;
+    // Not before: what it takes must not decide whether a model fits.
+    let awake = awake::keep(run.may_sleep);
     let generated =
         generate::run(&mut session, &prompt, limits, &mut *show, &interrupts, terminal)?;
+    drop(awake);
 
     if channel.is_some() {
         generate::say_if_cut(&generated, run.max_new);

@@ -5,7 +5,8 @@ mod systemd;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use deltafin_text::Tokenizer;
 use deltafin_text::chat::Turns;
 
 use crate::args::{EngineArgs, Given, Serve, SnapshotDisk, key};
+use crate::awake::Wakefulness;
 use crate::failure::Failure;
 use crate::input::{Bound, Source};
 use crate::interrupt::{self, Interrupts};
@@ -32,7 +34,8 @@ const KEY_FILE_BYTES: u64 = 1 << 20;
 
 /// Does it.
 pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
-    let Serve { address, mut settings, api_key_file, log_json, snapshots, engine } = serve;
+    let Serve { address, mut settings, api_key_file, log_json, may_sleep, snapshots, engine } =
+        serve;
     // What one request leaves behind would else be missing for the next, on another thread.
     heap::keep_little();
     settings.freed = heap::give_back;
@@ -61,7 +64,8 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     let log = |entry: &Entry| terminal::say_parts(entry.event, &entry.words, &entry.members);
     let server = Server::start(listener, settings, log).map_err(|e| about(&e))?;
 
-    let (backend, tokenizer, writes) = load(model, &engine, &snapshots)?;
+    let busy = Arc::new(AtomicBool::new(false));
+    let (backend, tokenizer, writes) = load(model, &engine, &snapshots, busy.clone())?;
     let largest = asked.largest_body(backend.facts());
     server.ready(tokenizer, backend);
     let ending = interrupts.begin();
@@ -69,12 +73,19 @@ pub(crate) fn serve(serve: Serve, given: Given) -> Result<(), Failure> {
     terminal::say(&format!("to chat in a browser, open http://{}/", server.address()));
     say_if_bodies_are_small(asked.max_body_bytes, largest);
     systemd::notify("READY=1");
+    let wakefulness = Wakefulness::new(may_sleep, terminal::say);
+    let mut awake = None;
     while !ending.load(Ordering::SeqCst) {
+        awake = match (busy.load(Ordering::SeqCst), awake) {
+            (false, _) => None,
+            (true, awake) => awake.or_else(|| wakefulness.begin()),
+        };
         sleep(WATCH_INTERVAL);
     }
     systemd::notify("STOPPING=1");
     terminal::say("ending; a second signal ends at once");
     server.shut_down();
+    drop(awake);
     conversations::finish(writes.as_ref());
     Ok(())
 }
@@ -128,6 +139,7 @@ fn load(
     model: Model,
     engine: &EngineArgs,
     snapshots: &SnapshotDisk,
+    busy: Arc<AtomicBool>,
 ) -> Result<(EngineBackend, Tokenizer, Option<Writes>), Failure> {
     let checkpoint = load::checkpoint(&model, &engine.network())?;
     let identity = checkpoint.identity()?;
@@ -137,7 +149,8 @@ fn load(
     conversations::keep(&engine, snapshots, weights_in.as_deref())?;
     let (writes, turns) = (engine.snapshot_writes(), Turns::of(&tokenizer));
     // What the network's wait looks at, too: nobody waits for a reply that nobody wants.
-    let backend = EngineBackend::start(engine, stop_ids, turns, fingerprint, interrupt::flag());
+    let backend =
+        EngineBackend::start(engine, stop_ids, turns, fingerprint, interrupt::flag(), busy);
     Ok((backend.map_err(|e| about(&e))?, tokenizer, writes))
 }
 

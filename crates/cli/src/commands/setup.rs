@@ -15,6 +15,7 @@ use deltafin_fetch::{self as fetch, FetchError, Kept, Order, Outlook, Patience, 
 
 use super::warm;
 use crate::args::{CacheLimit, DrafterChoice, Given, Looked, ModelArg, Network, Setup, Sign, Warm};
+use crate::awake;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::logins;
@@ -29,6 +30,7 @@ use report::{Ready, shown};
 /// Does it.
 pub(crate) fn setup(asked: &Setup) -> Result<(), Failure> {
     let interrupts = Interrupts::install()?.and_terminations()?;
+    let _awake = awake::keep(asked.may_sleep);
     let begun = asked.dir.clone().or_else(model_choice::remembered_before);
     if let Some(dir) = here_already(asked, begun.as_deref())? {
         return adopt(asked, &dir, interrupts.begin());
@@ -184,6 +186,7 @@ fn warm_layers(
         bytes_per_second: asked.bytes_per_second,
         network,
         json: asked.json,
+        may_sleep: asked.may_sleep,
     };
     warm::fetch_ahead(&asked, dir, interrupts)
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::transfer::event;
 use crate::args::{Sign, Warm};
+use crate::awake;
 use crate::failure::Failure;
 use crate::gathered::Gathered;
 use crate::interrupt::Interrupts;
@@ -36,6 +37,7 @@ pub(crate) fn warm(asked: &Warm) -> Result<(), Failure> {
         deltafin_store::open_dir(&dir)?;
         return all_here(asked, &format!("{}: all experts are here", dir.display()));
     }
+    let _awake = awake::keep(asked.may_sleep);
     fetch_ahead(asked, &dir, &interrupts)
 }
 

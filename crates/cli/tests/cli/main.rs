@@ -1,5 +1,7 @@
 //! The program as a user meets it: arguments in, streams and exit codes out.
 
+#[cfg(target_os = "linux")]
+mod awake;
 mod bench;
 mod chat;
 mod convert;

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,7 +13,14 @@ use crate::program::{GIVE_UP, RELEASED_SPINE, command, deltafin, spawn, wait_unt
 
 /// A server on a port that the system chose, and its address.
 fn serving(args: &[&str]) -> (Child, String) {
-    let mut child = spawn(command().args(["serve", "--model", "demo", "--port", "0"]).args(args));
+    serving_by(command(), args)
+}
+
+/// The same, by a command that somebody has prepared.
+pub(crate) fn serving_by(mut command: Command, args: &[&str]) -> (Child, String) {
+    let mut child = spawn(command.args(["serve", "--model", "demo", "--port", "0"]).args(args));
+    // Else what it was given for the child would stay open here.
+    drop(command);
     let stderr = child.stderr.take().expect("piped");
     let mut lines = BufReader::new(stderr).lines();
     let mut line = || lines.next().expect("a line").expect("UTF-8");

@@ -15,7 +15,7 @@ use crate::program::{GIVE_UP, command, spawn, wait_until};
 const ROOM: usize = 4;
 
 /// A pipe that takes `ROOM` bytes more, how many it holds, and its far end, which reads nothing.
-fn almost_full() -> (PipeWriter, u64, PipeReader) {
+pub(crate) fn almost_full() -> (PipeWriter, u64, PipeReader) {
     let (mut far, mut near) = pipe().expect("a pipe");
     ioctl_fionbio(&near, true).expect("a flag");
     let mut held = 0;

@@ -74,9 +74,15 @@ fn serve(engine: Engine) -> (Server, SocketAddr) {
     let server = Server::start(listener, settings, |_| {}).unwrap();
     let stop_ids = [engine.stop_ids(), &tokenizer().stop_ids()].concat();
     let turns = Turns::of(&tokenizer());
-    let backend =
-        EngineBackend::start(engine, stop_ids, turns, "fp_demo".to_owned(), Default::default())
-            .unwrap();
+    let backend = EngineBackend::start(
+        engine,
+        stop_ids,
+        turns,
+        "fp_demo".to_owned(),
+        Default::default(),
+        Default::default(),
+    )
+    .unwrap();
     server.ready(tokenizer(), backend);
     let at = server.address();
     (server, at)

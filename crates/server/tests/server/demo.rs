@@ -39,8 +39,14 @@ pub(crate) fn serve_as(
     let writes = engine.snapshot_writes();
     let stop_ids = [engine.stop_ids(), &tokenizer().stop_ids()].concat();
     let turns = Turns::of(&tokenizer());
-    let backend =
-        EngineBackend::start(engine, stop_ids, turns, "fp_demo".to_owned(), Default::default());
+    let backend = EngineBackend::start(
+        engine,
+        stop_ids,
+        turns,
+        "fp_demo".to_owned(),
+        Default::default(),
+        Default::default(),
+    );
     server.ready(tokenizer(), backend.expect("starts"));
     (server, at, writes)
 }

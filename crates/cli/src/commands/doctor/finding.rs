@@ -24,6 +24,7 @@ pub(super) enum Code {
     SlowProcessor,
     NoEncryption,
     FewerCores,
+    MaySleep,
     TooLittleMemory,
     LimitedMemory,
     ShortMemory,
@@ -48,10 +49,11 @@ pub(super) enum Code {
 
 impl Code {
     /// All of them, with their names.
-    pub(super) const ALL: [(Code, &str); 23] = [
+    pub(super) const ALL: [(Code, &str); 24] = [
         (Code::SlowProcessor, "DF-CPU-01"),
         (Code::NoEncryption, "DF-CPU-02"),
         (Code::FewerCores, "DF-CPU-03"),
+        (Code::MaySleep, "DF-POWER-01"),
         (Code::TooLittleMemory, "DF-MEM-01"),
         (Code::LimitedMemory, "DF-MEM-02"),
         (Code::ShortMemory, "DF-MEM-03"),

@@ -10,6 +10,7 @@ mod machine;
 mod memory;
 mod model;
 mod notes;
+mod power;
 mod source;
 mod speed;
 
@@ -28,6 +29,7 @@ pub(crate) fn doctor(asked: &Doctor) -> Result<(), Failure> {
     let stop = interrupts.begin();
     let mut progress = ProgressLine::new(Terminal::detect());
     let mut findings = machine::look();
+    findings.extend(power::look());
     let (subject, about) = Subject::find(&asked.model);
     findings.extend(memory::look(&subject));
     findings.extend(about);
