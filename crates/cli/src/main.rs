@@ -40,7 +40,10 @@ mod watchers;
 
 use std::process::ExitCode;
 
+use deltafin_store::heap;
+
 fn main() -> ExitCode {
+    heap::spare_addresses();
     interrupt::outlive_limits_of_files();
     let (command, given) = args::parse();
     let code = match commands::run(command, given) {

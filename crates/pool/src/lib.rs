@@ -8,6 +8,7 @@
 //! Between runs a thread spins for some tens of microseconds, the usual pause between two products of
 //! a layer, and then sleeps.
 
+mod addresses;
 mod gate;
 mod worker;
 

@@ -1,6 +1,7 @@
 //! One thread of the pool: spin, sleep, work.
 
 use crate::Shared;
+use crate::addresses;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -15,9 +16,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts thread `i` of the pool, unless the system refuses, and returns once it runs: what a
-    /// starting thread allocates is then behind it.
+    /// Starts thread `i` of the pool, unless the system refuses or there are no addresses for it, and returns once it
+    /// runs: what a starting thread allocates is then behind it.
     pub(crate) fn start(i: usize, shared: &Arc<Shared>) -> Option<Worker> {
+        if !addresses::are_enough() {
+            return None;
+        }
         let asleep = Arc::new(AtomicBool::new(false));
         let (shared, flag) = (Arc::clone(shared), Arc::clone(&asleep));
         let up = Arc::new(AtomicBool::new(false));

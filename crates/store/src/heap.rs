@@ -1,7 +1,8 @@
 //! What the allocator keeps of memory that was given back to it.
 //!
 //! The allocator of glibc has an arena for each few threads, and keeps in each up to twice of what the largest freed
-//! block had, at most 64 MiB: memory that nobody counts. Where another allocator is, both functions do nothing.
+//! block had, at most 64 MiB: memory that nobody counts. Each also takes 64 MiB of addresses, touched or not. Where
+//! another allocator is, these functions do nothing.
 
 /// Blocks of so many bytes and more come from the system, and go back to it at once.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -18,6 +19,19 @@ pub fn keep_little() {
     }
 }
 
+/// From now on threads share one arena where the addresses of this process are limited (`ulimit -v`): one for each would
+/// take those that weights and states are meant for, and may leave a thread none in the middle of its start, which ends
+/// the process. To be called before there are threads.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code)]
+pub fn spare_addresses() {
+    use rustix::process::{Resource, getrlimit};
+    if getrlimit(Resource::As).current.is_some() {
+        // SAFETY: as above.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+    }
+}
+
 /// Gives back what was freed between blocks that are in use, in all arenas.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code)]
@@ -29,6 +43,10 @@ pub fn give_back() {
 /// Nothing here: see the module.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn keep_little() {}
+
+/// Nothing here: see the module.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn spare_addresses() {}
 
 /// Nothing here: see the module.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]

@@ -1,9 +1,9 @@
 //! Under limits of the system a command works or is refused in one line. It is never ended by a signal.
 #![cfg(target_os = "linux")] // Elsewhere the shell cannot limit addresses.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::program::{Ran, command, deltafin, fixture, ran};
+use crate::program::{Ran, command, deltafin, fixture, ran, spawn, wait_until};
 
 /// Runs the program where a shell has set a limit.
 fn within(limit: &str, args: &[&str]) -> Ran {
@@ -23,7 +23,11 @@ fn piped(before: &str, limit: &str, args: &[&str]) -> Ran {
             None => shell.env_remove(name),
         };
     }
-    ran(shell.args(args).output().expect("runs"))
+    shell.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // All that is said under a limit fits into a pipe.
+    let mut child = spawn(&mut shell);
+    wait_until(&mut child, "its end", |child| child.try_wait().expect("asked").is_some());
+    ran(child.wait_with_output().expect("ended"))
 }
 
 const RUN: [&str; 7] =
@@ -35,7 +39,7 @@ fn too_few_addresses_are_refused_and_end_nothing() {
         within(&format!("-v {kib}"), &[&RUN[..], &["--threads", threads]].concat())
     };
     let mut refused = Vec::new();
-    for (kib, threads) in [(110_000, "2"), (300_000, "2"), (300_000, "64"), (600_000, "64")] {
+    for (kib, threads) in [(110_000, "2"), (300_000, "2"), (160_000, "64"), (600_000, "64")] {
         let run = run(kib, threads);
         match run.code {
             Some(0) => assert_eq!(run.out, " Paris.\n", "{run:?}"),
@@ -46,7 +50,19 @@ fn too_few_addresses_are_refused_and_end_nothing() {
     for line in refused {
         assert!(line.contains("--memory") || line.contains("--threads"), "{line}");
     }
+    // An arena of the allocator for each thread would take them all.
+    assert_eq!(run(400_000, "64").ok(), " Paris.\n");
     assert_eq!(run(4 << 20, "2").ok(), " Paris.\n");
+}
+
+/// Whatever is left when the last thread has its stack: it is enough for that thread to begin, or there is none.
+#[test]
+fn a_thread_without_addresses_is_not_begun() {
+    let threads = [&RUN[..], &["--threads", "200"]].concat();
+    for kib in (300_000..302_100).step_by(300) {
+        let line = within(&format!("-v {kib}"), &threads).refusal();
+        assert!(line.contains("the system allows") && line.contains("ulimit -v"), "{line}");
+    }
 }
 
 #[test]

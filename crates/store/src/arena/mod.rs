@@ -54,6 +54,12 @@ struct State {
     pins: usize,
 }
 
+/// Whether the system has so many addresses to give, a multiple of [`HUGE_PAGE_BYTES`] and one huge page more. They are
+/// not kept.
+pub(crate) fn has_addresses(bytes: usize) -> bool {
+    Map::new(bytes).is_ok()
+}
+
 impl Arena {
     /// A region of at least `bytes`, a multiple of [`HUGE_PAGE_BYTES`]. Takes address space only.
     pub fn new(bytes: usize) -> Result<Arc<Arena>, ArenaError> {

@@ -20,6 +20,7 @@ use deltafin_checkpoint::Span;
 use smallvec::SmallVec;
 
 use super::kept::{Again, Kept};
+use super::threads;
 use super::{Class, Filled, Landed, Landing, Reader, ReaderError, ReaderReport, Ticket, Traffic};
 use crate::arena::Slab;
 use crate::{Distant, Hold, StoreError};
@@ -103,7 +104,7 @@ impl Bringing {
         for number in 0..lanes {
             let shared = Arc::clone(&bringing.shared);
             let builder = thread::Builder::new().name(format!("bring-{number}"));
-            match builder.spawn(move || shared.work(lanes.div_ceil(2))) {
+            match threads::begin(builder, move || shared.work(lanes.div_ceil(2))) {
                 Ok(thread) => bringing.threads.push(thread),
                 Err(error) if bringing.threads.is_empty() => {
                     return Err(ReaderError::Thread { reason: error.to_string() });

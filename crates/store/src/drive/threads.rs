@@ -8,7 +8,10 @@ use super::Landing;
 use super::direct::read_run;
 use super::layout::Run;
 use super::queue::{Chunk, Queue};
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, arena};
+
+/// What the standard library gives a thread.
+const STACK_BYTES: usize = 2 << 20;
 
 /// What the threads of a drive, and who asks, have in common.
 pub(super) struct Shared {
@@ -73,7 +76,7 @@ pub(super) fn start(
             drop(up);
             work(&shared, way);
         };
-        match builder.spawn(run) {
+        match begin(builder, run) {
             Ok(thread) => threads.push(thread),
             Err(error) if threads.is_empty() => return Err(error),
             Err(_) => break,
@@ -82,6 +85,19 @@ pub(super) fn start(
     drop(up);
     ups.iter().for_each(drop);
     Ok(threads)
+}
+
+/// Starts a thread, unless the system refuses. One that lacks addresses after it has its stack would end the process, so
+/// where there are too few it is refused before.
+pub(super) fn begin(
+    builder: thread::Builder,
+    run: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    // With what it is aligned by twice a stack: others may be about to begin.
+    if !arena::has_addresses(STACK_BYTES) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    builder.spawn(run)
 }
 
 fn work(shared: &Shared, way: Way) {

@@ -14,7 +14,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::direct::{Progress, begin, ended, failed};
 use super::layout::Run;
 use super::queue::Chunk;
-use super::threads::Shared;
+use super::threads::{self, Shared};
 use crate::arena::{Arena, Cut, PAGE_BYTES};
 use crate::{LocalFile, Store};
 use ring::{Ended, Flight, Ring};
@@ -99,7 +99,7 @@ fn start_behind<F: Flights>(
         }
         Err(reason) => drop(started.send(Err(reason))),
     };
-    let thread = thread::Builder::new().name("drive-ring".to_owned()).spawn(drive);
+    let thread = threads::begin(thread::Builder::new().name("drive-ring".to_owned()), drive);
     let thread = thread.map_err(|error| error.to_string())?;
     let registered = starts.recv().map_err(|gone| gone.to_string())??;
     Ok(Started { thread, registered })
