@@ -49,6 +49,11 @@ impl FromStr for Source {
     type Err = FetchError;
 
     fn from_str(text: &str) -> Result<Source, FetchError> {
+        // As it comes from a page or a script. The name of a folder may begin and end with blanks.
+        let text = match text.trim() {
+            trimmed if trimmed.starts_with("hf:") || trimmed.contains("://") => trimmed,
+            _ => text,
+        };
         let refused = |reason: &'static str| FetchError::Notation { given: shown(text), reason };
         if let Some(rest) = text.strip_prefix("hf:") {
             let (repository, revision) = rest.split_once('@').unwrap_or((rest, MAIN));
@@ -85,6 +90,9 @@ impl FromStr for Source {
                 "known are hf:owner/name, https://host/path/, s3://bucket/prefix/ and folders",
             )),
             None if text.is_empty() => Err(refused("it is empty")),
+            None if is_half_an_address(text) => {
+                Err(refused("an address has two slashes: https://host/path/"))
+            }
             None => Ok(Source::Folder(PathBuf::from(text))),
         }
     }
@@ -113,8 +121,19 @@ pub(crate) fn shown(text: &str) -> String {
             let begin = rest[..host].rfind('@').map_or(0, |at| at + 1);
             format!("{scheme}://{}", &rest[begin..])
         }
+        None if is_half_an_address(text) => {
+            let (scheme, rest) = text.split_once(':').unwrap_or_default();
+            let begin = rest.rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}:{}", &rest[begin..])
+        }
         None => text.to_owned(),
     }
+}
+
+/// Whether it is meant to be an address of a server, and is none: no folder, for it may have a password in it.
+fn is_half_an_address(text: &str) -> bool {
+    let scheme = text.trim_start().split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+    matches!(scheme.as_deref(), Some("http" | "https")) && !text.contains("://")
 }
 
 /// The URL of a folder, with a slash at its end.
@@ -164,6 +183,10 @@ mod tests {
         assert_eq!("hf:a/b@main".parse::<Source>().unwrap().to_string(), "hf:a/b");
         assert_eq!("s3://b".parse::<Source>().unwrap().to_string(), "s3://b/");
         assert_eq!("http://h/x".parse::<Source>().unwrap().to_string(), "http://h/x/");
+        for text in [" hf:a/b", "http://h/x/ \n", "s3://b/", " a folder "] {
+            let wanted = if text.contains(':') { text.trim() } else { text };
+            assert_eq!(text.parse::<Source>().unwrap().to_string(), wanted);
+        }
         for login in ["u:p", "token", ":p"] {
             let source: Source = format!("https://{login}@h/x/").parse().unwrap();
             assert_eq!(source.to_string(), "https://h/x/");
@@ -179,6 +202,10 @@ mod tests {
         for text in ["https://u:p%40ss@h/?x", "https://u:p%40ss@h/#x", "ftp://u:p%40ss@h/a@b"] {
             let error = text.parse::<Source>().unwrap_err().to_string();
             assert!(!error.contains("p%40ss") && error.contains("://h/"), "{error}");
+        }
+        for text in ["https:/u:p%40ss@h/x/", "HTTP:u:p%40ss@h/x/", " http:/u:p%40ss@h"] {
+            let error = text.parse::<Source>().unwrap_err().to_string();
+            assert!(!error.contains("p%40ss") && error.contains("two slashes"), "{error}");
         }
     }
 
