@@ -265,6 +265,7 @@ mod tests {
 
     fn told(tokens: usize) -> [Told; 2] {
         let likely = Likely { bytes: vec![b'x'], offset: 0, logprob: 0.0, top: Vec::new() };
+        let likely = Arc::new(likely);
         let delta = Delta::Content("x".to_owned());
         let summary = Summary {
             answer: Answer {

@@ -35,7 +35,7 @@ pub(crate) enum Told {
 pub(crate) struct Piece {
     pub(crate) delta: Delta,
     /// The tokens it consists of, if that is wanted.
-    pub(crate) tokens: Vec<Likely>,
+    pub(crate) tokens: Vec<Arc<Likely>>,
 }
 
 /// A token and how likely it was.
@@ -60,7 +60,7 @@ pub(crate) struct Summary {
     pub(crate) reasoning_tokens: usize,
     pub(crate) cached: usize,
     /// The tokens of reasoning and answer, if that is wanted.
-    pub(crate) likely: (Vec<Likely>, Vec<Likely>),
+    pub(crate) likely: (Vec<Arc<Likely>>, Vec<Arc<Likely>>),
 }
 
 /// Takes the events of one generation. Dropping it ends the generation for everybody.
@@ -70,7 +70,7 @@ pub struct Sink {
     steering: Steering,
     /// Tokens whose text was not published yet.
     held: Vec<(Channel, Likely)>,
-    likely: (Vec<Likely>, Vec<Likely>),
+    likely: (Vec<Arc<Likely>>, Vec<Arc<Likely>>),
     /// Characters that were begun in the reasoning, and in the answer.
     begun: (usize, usize),
     cached: usize,
@@ -214,7 +214,7 @@ impl Sink {
             _ => return Piece { delta, tokens: Vec::new() },
         };
         let taken = self.held.extract_if(.., |(of, _)| *of == channel);
-        let tokens: Vec<Likely> = taken.map(|(_, likely)| likely).collect();
+        let tokens: Vec<_> = taken.map(|(_, likely)| Arc::new(likely)).collect();
         all.extend_from_slice(&tokens);
         Piece { delta, tokens }
     }

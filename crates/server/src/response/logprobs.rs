@@ -4,13 +4,14 @@
 //! forty times the memory of their text.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::sink::Likely;
 
 /// `logprobs` of a choice: null where nothing is told. Tokens of the reasoning have a member of their own.
-pub(super) fn of(reasoning: &[Likely], content: &[Likely]) -> Value {
+pub(super) fn of(reasoning: &[Arc<Likely>], content: &[Arc<Likely>]) -> Value {
     if reasoning.is_empty() && content.is_empty() {
         return Value::Null;
     }
@@ -22,19 +23,23 @@ pub(super) fn of(reasoning: &[Likely], content: &[Likely]) -> Value {
 }
 
 /// The same as text.
-pub(super) fn written(reasoning: &[Likely], content: &[Likely]) -> String {
+pub(super) fn written(reasoning: &[Arc<Likely>], content: &[Arc<Likely>]) -> String {
     if reasoning.is_empty() && content.is_empty() {
         return "null".to_owned();
     }
-    let list = |tokens: &[Likely]| list_of(tokens, token);
-    let mut text = format!(r#"{{"content":{},"refusal":null"#, list(content));
+    let mut text = format!(r#"{{"content":{},"refusal":null"#, written_list(content));
     if !reasoning.is_empty() {
-        text += &format!(r#","reasoning_content":{}"#, list(reasoning));
+        text += &format!(r#","reasoning_content":{}"#, written_list(reasoning));
     }
     text + "}"
 }
 
-fn list_of(tokens: &[Likely], value: impl Fn(&Likely) -> Value) -> String {
+/// One entry for each token, as text.
+pub(super) fn written_list(tokens: &[Arc<Likely>]) -> String {
+    list_of(tokens, token)
+}
+
+fn list_of(tokens: &[Arc<Likely>], value: impl Fn(&Likely) -> Value) -> String {
     let mut text = "[".to_owned();
     for (at, token) in tokens.iter().enumerate() {
         let comma = if at == 0 { "" } else { "," };
@@ -45,8 +50,8 @@ fn list_of(tokens: &[Likely], value: impl Fn(&Likely) -> Value) -> String {
 }
 
 /// One entry for each token; none where nothing is told.
-pub(super) fn list(tokens: &[Likely]) -> Value {
-    tokens.iter().map(token).collect()
+pub(super) fn list(tokens: &[Arc<Likely>]) -> Value {
+    tokens.iter().map(|one| token(one)).collect()
 }
 
 fn token(likely: &Likely) -> Value {
@@ -57,11 +62,11 @@ fn token(likely: &Likely) -> Value {
 }
 
 /// The older form, that of a completion: lists side by side.
-pub(super) fn of_text(tokens: &[Likely]) -> Value {
+pub(super) fn of_text(tokens: &[Arc<Likely>]) -> Value {
     if tokens.is_empty() {
         return Value::Null;
     }
-    let list = |of: &dyn Fn(&Likely) -> Value| tokens.iter().map(of).collect::<Value>();
+    let list = |of: &dyn Fn(&Likely) -> Value| tokens.iter().map(|one| of(one)).collect::<Value>();
     json!({
         "tokens": list(&|token| json!(name(&token.bytes))),
         "token_logprobs": list(&|token| json!(token.logprob)),
@@ -71,7 +76,7 @@ pub(super) fn of_text(tokens: &[Likely]) -> Value {
 }
 
 /// The same as text.
-pub(super) fn written_of_text(tokens: &[Likely]) -> String {
+pub(super) fn written_of_text(tokens: &[Arc<Likely>]) -> String {
     if tokens.is_empty() {
         return "null".to_owned();
     }
@@ -119,7 +124,7 @@ mod tests {
             top: vec![(b"a\"".to_vec(), -0.25), (vec![0xff, 0xfe], -1.5e-9)],
         };
         let two = Likely { logprob: f64::NEG_INFINITY, top: Vec::new(), ..one.clone() };
-        let both = [one, two];
+        let both = [one, two].map(Arc::new);
         for (reasoning, content) in
             [(&both[..], &both[1..]), (&[], &both), (&both, &[]), (&[], &[])]
         {

@@ -8,6 +8,8 @@ mod scribe;
 pub(crate) mod stream;
 mod text;
 
+use std::fmt::Write as _;
+
 use deltafin_text::reply::Finish;
 use serde_json::{Map, Value, json};
 
@@ -83,7 +85,7 @@ impl Shape {
             }
             Kind::Text => ("text_completion", text::choice(summary), text::logprobs_of(summary)),
             Kind::Message => return message::whole(app, &self.head, summary).to_string(),
-            Kind::Response(frame) => return frame.whole(app, summary).to_string(),
+            Kind::Response(frame) => return frame.whole(app, summary),
         };
         let choice = with_written(choice.as_object(), "logprobs", &logprobs);
         let mut document = self.document(object, Value::Null);
@@ -96,7 +98,7 @@ impl Shape {
         match &self.kind {
             Kind::Chat { .. } | Kind::Text => error.document(),
             Kind::Message => message::fault(error),
-            Kind::Response(frame) => frame.failed(&[], error),
+            Kind::Response(frame) => frame.failed(error),
         }
     }
 
@@ -201,11 +203,16 @@ impl Scribe for Shape {
 
 /// An object as text, with the text of one member in place of its value.
 fn with_written(object: Option<&Map<String, Value>>, name: &str, text: &str) -> String {
-    let members = object.into_iter().flatten().map(|(member, value)| {
-        let value = if member == name { text.to_owned() } else { value.to_string() };
-        format!("{}:{value}", json!(member))
-    });
-    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    let mut whole = String::with_capacity(text.len() + 512);
+    for (member, value) in object.into_iter().flatten() {
+        whole.push(if whole.is_empty() { '{' } else { ',' });
+        // Writing to a text does not fail.
+        let _ = match member == name {
+            true => write!(whole, "{}:{text}", json!(member)),
+            false => write!(whole, "{}:{value}", json!(member)),
+        };
+    }
+    if whole.is_empty() { "{}".to_owned() } else { whole + "}" }
 }
 
 /// A cancelled reply is never told as one, so what remains is a limit.

@@ -1,8 +1,12 @@
 //! What a response consists of: reasoning, a message, calls.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::response::{logprobs, with_written};
+use crate::sink::Likely;
 
 /// How far an item, or the whole response, has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +43,11 @@ impl Kind {
     }
 }
 
-/// An item of text, with the probabilities of its tokens; one that was only begun has no content.
-pub(super) fn text(kind: Kind, id: &str, text: &str, logprobs: Value, status: Status) -> Value {
+/// An item of text; one that was only begun has no content.
+pub(super) fn text(kind: Kind, id: &str, text: &str, status: Status) -> Value {
     let content = match status {
         Status::InProgress => json!([]),
-        _ => json!([part(kind, text, logprobs)]),
+        _ => json!([part(kind, text)]),
     };
     let status = status.word();
     match kind {
@@ -57,13 +61,24 @@ pub(super) fn text(kind: Kind, id: &str, text: &str, logprobs: Value, status: St
 }
 
 /// The one part of such an item. Reasoning has no place for probabilities.
-pub(super) fn part(kind: Kind, text: &str, logprobs: Value) -> Value {
+pub(super) fn part(kind: Kind, text: &str) -> Value {
     match kind {
         Kind::Reasoning => json!({ "type": "reasoning_text", "text": text }),
         Kind::Message => {
-            json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": logprobs })
+            json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
         }
     }
+}
+
+/// An item of text as JSON, with the probabilities of its tokens.
+pub(super) fn written(item: &Value, likely: &[Arc<Likely>]) -> String {
+    let part = written_part(&item["content"][0], likely);
+    with_written(item.as_object(), "content", &format!("[{part}]"))
+}
+
+/// The same of its part.
+pub(super) fn written_part(part: &Value, likely: &[Arc<Likely>]) -> String {
+    with_written(part.as_object(), "logprobs", &logprobs::written_list(likely))
 }
 
 /// A call of a function, or of a tool that takes free text.

@@ -6,7 +6,7 @@ mod stream;
 use deltafin_text::reply::Finish;
 use serde_json::{Map, Value, json};
 
-use super::{Head, logprobs};
+use super::{Head, with_written};
 use crate::app::App;
 use crate::http::ApiError;
 use crate::sink::Summary;
@@ -25,7 +25,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// The reply as one document.
-    pub(super) fn whole(&self, app: &App, summary: &Summary) -> Value {
+    pub(super) fn whole(&self, app: &App, summary: &Summary) -> String {
         let answer = &summary.answer;
         let texts = [
             (items::Kind::Reasoning, &answer.reasoning_content, &summary.likely.0),
@@ -33,37 +33,39 @@ impl Frame {
         ];
         let said: Vec<_> = texts.into_iter().filter(|(_, text, _)| !text.is_empty()).collect();
         let last = said.len();
-        let mut output: Vec<Value> = Vec::new();
+        let mut output: Vec<String> = Vec::new();
         for (at, (kind, text, likely)) in said.into_iter().enumerate() {
             let is_last = at + 1 == last && answer.tool_calls.is_empty();
             let status = if is_last { cut(summary) } else { Status::Completed };
-            let (id, likely) = (app.fresh(kind.prefix()), logprobs::list(likely));
-            output.push(items::text(kind, &id, text, likely, status));
+            let item = items::text(kind, &app.fresh(kind.prefix()), text, status);
+            output.push(items::written(&item, likely));
         }
         output.extend(answer.tool_calls.iter().map(|call| {
-            items::Call::new(app, call, &self.custom).item(&call.arguments, Status::Completed)
+            let call_item = items::Call::new(app, call, &self.custom);
+            call_item.item(&call.arguments, Status::Completed).to_string()
         }));
         self.ended(&output, summary)
     }
 
     /// A reply that is over.
-    fn ended(&self, output: &[Value], summary: &Summary) -> Value {
-        let mut response = self.object(cut(summary).word(), output);
+    fn ended(&self, output: &[String], summary: &Summary) -> String {
+        let mut response = self.object(cut(summary).word());
         response["usage"] = self.usage(summary);
         if cut(summary) == Status::Incomplete {
             response["incomplete_details"] = json!({ "reason": "max_output_tokens" });
         }
-        response
+        with_output(&response, output)
     }
 
     /// A reply that failed.
-    pub(super) fn failed(&self, output: &[Value], error: &ApiError) -> Value {
-        let mut response = self.object("failed", output);
+    pub(super) fn failed(&self, error: &ApiError) -> Value {
+        let mut response = self.object("failed");
         response["error"] = json!({ "code": "server_error", "message": error.message });
         response
     }
 
-    fn object(&self, status: &str, output: &[Value]) -> Value {
+    /// Without items.
+    fn object(&self, status: &str) -> Value {
         let Head { id, created, model, .. } = &self.head;
         let mut response = json!({
             "id": id,
@@ -74,7 +76,7 @@ impl Frame {
             "error": null,
             "incomplete_details": null,
             "model": model,
-            "output": output,
+            "output": [],
             "previous_response_id": null,
             "store": false,
             "truncation": "disabled",
@@ -96,6 +98,11 @@ impl Frame {
             "total_tokens": prompt + summary.tokens,
         })
     }
+}
+
+/// A response as text, with items that are written already.
+fn with_output(response: &Value, output: &[String]) -> String {
+    with_written(response.as_object(), "output", &format!("[{}]", output.join(",")))
 }
 
 /// Whether a limit cut the reply.
