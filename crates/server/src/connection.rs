@@ -1,6 +1,7 @@
 //! One connection, from its first byte to its last.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +20,28 @@ use crate::passing::Passing;
 use crate::room::{HEAD_BYTES, earned};
 use crate::speech::Speech;
 
+/// How long a connection is welcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stay {
+    /// As long as both want.
+    Usual,
+    /// For one answer, for there is no place.
+    Guest,
+    /// The same, for the server is about to end: it goes on after that for nobody.
+    Late,
+}
+
 /// How long a guest may say nothing.
 const GUEST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Answers over a line until it is over. Who is a guest is answered once.
-pub(crate) async fn converse(app: &Arc<App>, router: Router, line: Arc<Line>, is_guest: bool) {
+pub(crate) async fn converse(app: &Arc<App>, router: Router, line: Arc<Line>, stay: Stay) {
+    let is_guest = stay != Stay::Usual;
+    let asked_to_leave = async || match stay {
+        // Whoever comes now knows nothing of it yet.
+        Stay::Late => pending().await,
+        _ => app.drains().await,
+    };
     let (listening, stall) = (line.clone(), app.settings.stall_limit);
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |request: Request<Incoming>| {
@@ -58,7 +76,7 @@ pub(crate) async fn converse(app: &Arc<App>, router: Router, line: Arc<Line>, is
     let conversation = async {
         let ended = tokio::select! {
             ended = connection.as_mut() => Some(ended),
-            () = app.drains() => None,
+            () = asked_to_leave() => None,
         };
         match ended {
             Some(Err(error)) if error.is_parse_version_h2() => line.say(&http::unspoken(app)).await,
@@ -72,7 +90,7 @@ pub(crate) async fn converse(app: &Arc<App>, router: Router, line: Arc<Line>, is
     };
     tokio::select! {
         () = conversation => {}
-        () = line.over(patience(app, is_guest), app.drains()) => {}
+        () = line.over(patience(app, is_guest), asked_to_leave()) => {}
     }
 }
 

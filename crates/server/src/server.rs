@@ -8,11 +8,12 @@ use std::time::Duration;
 use deltafin_text::Tokenizer;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::app::{App, Model, Phase};
 use crate::backend::Backend;
-use crate::connection::converse;
+use crate::connection::{Stay, converse};
 use crate::http;
 use crate::line::Line;
 use crate::lines::Lines;
@@ -33,6 +34,7 @@ pub struct Server {
     runtime: Runtime,
     address: SocketAddr,
     alive: mpsc::Receiver<()>,
+    accepting: JoinHandle<()>,
 }
 
 impl Server {
@@ -60,8 +62,8 @@ impl Server {
             tokio::net::TcpListener::from_std(listener)?
         };
         let (living, alive) = mpsc::channel(1);
-        runtime.spawn(accept(app.clone(), listener, living));
-        Ok(Server { app, runtime, address, alive })
+        let accepting = runtime.spawn(accept(app.clone(), listener, living));
+        Ok(Server { app, runtime, address, alive, accepting })
     }
 
     /// Where it listens.
@@ -76,7 +78,7 @@ impl Server {
     }
 
     /// Ends: takes nothing new, lets the running generation finish within the grace, breaks off
-    /// what still runs, and leaves it two seconds to be heard.
+    /// what still runs, and leaves it two seconds to be heard. Until then newcomers are told so.
     pub fn shut_down(mut self) {
         let grace = self.app.settings.shutdown_grace;
         self.app.phase.send_replace(Phase::Draining);
@@ -86,21 +88,28 @@ impl Server {
                 self.app.phase.send_replace(Phase::Ending);
                 let _ = timeout(LAST_WORDS, alive.recv()).await;
             }
+            // The port is free when it has ended, not some time later.
+            self.accepting.abort();
+            let _ = self.accepting.await;
         });
         self.runtime.shutdown_background();
     }
 }
 
-/// Takes connections until the server ends. `living` is held by each, so its end is theirs.
+/// Takes connections until the server has ended. `living` is held by each that came before it was asked to, so its end is
+/// theirs. Who comes later is told that nothing is taken any more, and holds up nothing.
 async fn accept(app: Arc<App>, listener: tokio::net::TcpListener, living: mpsc::Sender<()>) {
     let tasks = Arc::new(Semaphore::new(Lines::most_of(app.settings.connections) + ENDING_MAX));
-    let mut phase = app.phase.subscribe();
+    let mut living = Some(living);
     let router = http::router(&app);
     loop {
         let Ok(task) = tasks.clone().acquire_owned().await else { return };
         let stream = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = phase.wait_for(|phase| *phase > Phase::Serving) => return,
+            () = app.drains(), if living.is_some() => {
+                living = None;
+                continue;
+            }
         };
         match stream {
             Ok((stream, _)) => {
@@ -108,7 +117,12 @@ async fn accept(app: Arc<App>, listener: tokio::net::TcpListener, living: mpsc::
                 let place = app.lines.enter(&line);
                 let (app, router, living) = (app.clone(), router.clone(), living.clone());
                 tokio::spawn(async move {
-                    converse(&app, router, line, place.is_guest).await;
+                    let stay = match living {
+                        None => Stay::Late,
+                        Some(_) if place.is_guest => Stay::Guest,
+                        Some(_) => Stay::Usual,
+                    };
+                    converse(&app, router, line, stay).await;
                     drop((place, task, living));
                 });
             }

@@ -1,7 +1,7 @@
 //! Models whose experts come over the network, against a hub on loopback.
 
 use std::collections::HashSet;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -223,7 +223,7 @@ fn a_reply_that_waits_for_a_lost_network_has_the_grace() {
         until("waits", || counted(&address, "deltafin_network_waits_total") != "0");
         let kill = std::process::Command::new("kill").arg(child.id().to_string()).status();
         assert!(kill.expect("kill runs").success());
-        until("ends", || TcpStream::connect(&address).is_err());
+        until("ends", || !is_well(&address));
         if comes_back {
             place.hub.misstep(Missteps::none());
         }
@@ -234,6 +234,16 @@ fn a_reply_that_waits_for_a_lost_network_has_the_grace() {
         assert_eq!(answer.contains("shutting_down"), !comes_back, "{answer}");
         assert_eq!(child.wait().expect("ends").code(), Some(0));
     }
+}
+
+/// Whether a server takes requests. One that has ended does not, nor one that is about to.
+fn is_well(address: &str) -> bool {
+    let Ok(mut socket) = TcpStream::connect(address) else { return false };
+    let request = format!("GET /health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let mut answer = String::new();
+    socket.write_all(request.as_bytes()).is_ok()
+        && socket.read_to_string(&mut answer).is_ok()
+        && answer.contains("\"ok\"")
 }
 
 /// The text of a stream of a completion.

@@ -15,7 +15,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::{ApiError, body, close, host, messages, set};
-use crate::app::App;
+use crate::app::{App, Phase};
 use crate::log::Entry;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -63,7 +63,7 @@ pub(super) struct Door {
 #[derive(Clone, Debug)]
 pub(super) struct RequestId(pub(super) String);
 
-/// The mark of a request for which there is no place: all it can have is what is told at once.
+/// The mark of a request for which there is no place, or no time: all it can have is what is told at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guest;
 
@@ -79,7 +79,11 @@ pub(super) async fn answer(State(door): State<Door>, mut request: Request, next:
         (Ok(Some(_)), _) if is_preflight(&request) => preflight(request.headers()),
         (_, Err(error)) => refuse_unread(error, request.into_body()).await,
         (_, Ok(())) if is_guest && request.method() == Method::POST => {
-            refuse_unread(ApiError::crowded(), request.into_body()).await
+            let error = match app.phase() {
+                Phase::Serving => ApiError::crowded(),
+                _ => ApiError::shutting_down(),
+            };
+            refuse_unread(error, request.into_body()).await
         }
         (_, Ok(())) => {
             request.extensions_mut().insert(RequestId(id.clone()));

@@ -2,6 +2,7 @@
 
 use std::io::{BufReader, Read as _};
 use std::net::TcpStream;
+use std::sync::atomic::Ordering;
 use std::thread::spawn;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use deltafin_server::Settings;
 use serde_json::json;
 
 use crate::script::{Act, quick, soon, start, start_with};
-use crate::wire::{chat, get, head, said};
+use crate::wire::{chat, chat_bytes, get, head, said, send};
 
 const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -42,6 +43,35 @@ fn what_does_not_finish_is_broken_off_after_the_grace() {
     ends.join().unwrap();
     let took = began.elapsed();
     assert!((Duration::from_millis(290)..Duration::from_millis(2900)).contains(&took), "{took:?}");
+}
+
+/// Whoever comes while a reply may still finish hears why there is none, and that the server goes.
+#[test]
+fn newcomers_are_told_that_the_server_ends_until_it_has() {
+    let grace = Duration::from_secs(60);
+    let settings = Settings { shutdown_grace: grace, ..quick() };
+    let rig = start_with(settings, &[Act::Forever(100)]);
+    let running = chat(rig.at, json!({ "stream": true }));
+    rig.until_busy();
+    let (at, log) = (rig.at, rig.log.clone());
+    let began = Instant::now();
+    let ends = spawn(move || rig.server.shut_down());
+    soon("the end begins", || get(at, "/health", "").status == 503);
+    // A newcomer that says nothing holds up nothing.
+    let silent = said(at, b"");
+    for bytes in [HEALTH.to_vec(), chat_bytes(json!({})), chat_bytes(json!({ "stream": true }))] {
+        let told = send(at, &bytes);
+        assert_eq!(told.header("connection"), Some("close"));
+        assert!(told.header("retry-after").is_some());
+        let (status, code, _) = told.refusal();
+        assert_eq!((status, code.as_str()), (503, "shutting_down"));
+    }
+    assert_eq!(log.jobs.load(Ordering::SeqCst), 1);
+    running.leave();
+    ends.join().unwrap();
+    assert!(began.elapsed() < grace, "{:?}", began.elapsed());
+    assert!(TcpStream::connect(at).is_err());
+    drop(silent);
 }
 
 /// Only a generation has the grace: neither silence nor half a request holds up the end.
