@@ -5,7 +5,7 @@
 //! nothing is allocated from one decoded id to the next.
 
 use super::critical::{Critical, Step};
-use super::report::{DriveUse, PhaseReport, ProfileReport, Section, Times};
+use super::report::{DriveUse, PhaseReport, ProfileReport, READING, Section, Times};
 use crate::weights::phase_of;
 use deltafin_model::{Observer, Part, PassPlan};
 use deltafin_spec::{FfnKind, LayerId, LayerKind, LayerSpec, ModelSpec};
@@ -144,7 +144,7 @@ impl<'e> Profile<'e> {
         }
         tally.times.0[section as usize][part as usize] += spent;
         match part {
-            Part::SpineWait | Part::ExpertWait => tally.step.waited += spent,
+            part if READING.contains(&part) => tally.step.waited += spent,
             Part::Shared | Part::Experts => tally.step.hideable += spent,
             _ => tally.step.fixed += spent,
         }

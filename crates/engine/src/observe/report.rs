@@ -27,6 +27,9 @@ impl Section {
         [Section::Kda, Section::Mla, Section::Dense, Section::Moe, Section::Ends];
 }
 
+/// What is no arithmetic: waiting for weights, and the embedding's rows, which are read when they are wanted.
+pub(super) const READING: [Part; 3] = [Part::SpineWait, Part::ExpertWait, Part::Embedding];
+
 /// Times by section and part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times(pub(super) [[Duration; Part::ALL.len()]; Section::ALL.len()]);
@@ -49,7 +52,7 @@ impl Times {
 
     /// The sum of all cells in which something was computed.
     pub fn compute(&self) -> Duration {
-        self.total() - self.part(Part::SpineWait) - self.part(Part::ExpertWait)
+        self.total() - READING.map(|part| self.part(part)).iter().sum::<Duration>()
     }
 }
 
