@@ -3,7 +3,7 @@
 
 const assert = require("node:assert");
 const { chromium } = require("playwright-core");
-const { idle, it_is_accessible, open, send, serve } = require("./page/browser.cjs");
+const { chunk, idle, it_is_accessible, open, send, serve } = require("./page/browser.cjs");
 const chat = require("./page/chat.cjs");
 const live = require("./page/live.cjs");
 const tabs = require("./page/tabs.cjs");
@@ -40,6 +40,23 @@ async function check(browser, address) {
   await context.close();
 }
 
+/** Words of a wide table stay whole, and what is typed is seen. */
+async function wide_text_fits(page) {
+  const row = `|${" considerable |".repeat(12)}\n`;
+  const body = chunk({ content: row + `|${"---|".repeat(12)}\n` + row }) + "data: [DONE]\n\n";
+  await page.route("**/v1/chat/completions", (route) => route.fulfill({ contentType: "text/event-stream", body }));
+  await send(page, "A table, please.");
+  await page.waitForSelector(".assistant td");
+  await idle(page);
+  const height = (selector) => page.evaluate((selector) => document.querySelector(selector).clientHeight, selector);
+  assert((await height("td")) < 60, "a word of a table is on one line");
+  const low = await height("#prompt");
+  await page.fill("#prompt", "line\n".repeat(6));
+  assert((await height("#prompt")) > low + 40, "the composer grows with its text");
+  await page.fill("#prompt", "");
+  await it_is_accessible(page);
+}
+
 async function check_phone(browser, address) {
   const { page, context, faults } = await open(browser, address, { viewport: { width: 360, height: 640 }, colorScheme: "dark" });
   await send(page, "What is the capital of France?");
@@ -52,6 +69,7 @@ async function check_phone(browser, address) {
   await it_is_accessible(page);
   await page.click("#conversations .open");
   assert(!(await page.locator("#conversations").isVisible()));
+  await wide_text_fits(page);
   assert.deepEqual(faults, []);
   await context.close();
   console.log("ok: a phone, in the dark");

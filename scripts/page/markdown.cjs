@@ -74,7 +74,7 @@ const CASES = [
   ["3. a\n\n4. b\n   goes on", '<ol start="3"><li>a</li><li>b\ngoes on</li></ol>'],
   ["- a\n1. b", "<ul><li>a</li></ul><ol><li>b</li></ol>"],
   ["1. a:\n\n   ```sh\n   one\n\n   - two\n   ```\n\n2. b", "<ol><li>a:<pre><code>one\n\n- two</code></pre></li><li>b</li></ol>"],
-  ["| a | b |\n|---|---|\n| `1` | 2 \\| 3 |", "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td><code>1</code></td><td>2 | 3</td></tr></tbody></table>"],
+  ["| a | b |\n|---|---|\n| `1` | 2 \\| 3 |", "<div><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td><code>1</code></td><td>2 | 3</td></tr></tbody></table></div>"],
   ["<b>&amp;</b>", "<p>&lt;b&gt;&amp;amp;&lt;/b&gt;</p>"],
 ];
 

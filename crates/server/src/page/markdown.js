@@ -100,7 +100,9 @@ function table(lines, at, add) {
   const [head, , ...rows] = lines.slice(at, end);
   const cells = (row) => row.trim().slice(1, -1).split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
   const row = (kind) => (line) => element("tr", cells(line).map((cell) => element(kind, inline(cell))));
-  add(end, element("table", [element("thead", row("th")(head)), element("tbody", rows.map(row("td")))]));
+  const all = element("table", [element("thead", row("th")(head)), element("tbody", rows.map(row("td")))]);
+  // A wide one is moved sideways, by keys as well.
+  add(end, element("div", all, { tabindex: 0, role: "region", "aria-label": "Table" }));
 }
 
 /** Shows a text that grows in `node`. Blocks before the last one that begins in a whole line stay as they are. */
