@@ -30,6 +30,8 @@ pub(crate) fn outlive_limits_of_files() {
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     raised: Arc<AtomicBool>,
+    /// While a server has nothing to finish: a request to terminate is done at once, and well.
+    loading: Arc<AtomicBool>,
 }
 
 impl Interrupts {
@@ -38,16 +40,18 @@ impl Interrupts {
         let raised = Arc::new(AtomicBool::new(true));
         watch(SIGINT, INTERRUPTED, &raised)?;
         end_waits_at(SIGINT)?;
-        Ok(Interrupts { raised })
+        Ok(Interrupts { raised, loading: Arc::default() })
     }
 
     /// As [`Interrupts::install`], with requests to terminate, for work that takes its time to end and says itself
     /// when nobody wants any more what is waited for.
     pub(crate) fn install_for_a_server() -> Result<Interrupts, Failure> {
-        let raised = Arc::new(AtomicBool::new(true));
+        let (raised, loading) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
+        signal_hook::flag::register_conditional_shutdown(SIGTERM, 0, loading.clone())
+            .map_err(|e| Failure::about("cannot watch for interrupts", &e))?;
         watch(SIGINT, INTERRUPTED, &raised)?;
         watch(SIGTERM, TERMINATED, &raised)?;
-        Ok(Interrupts { raised })
+        Ok(Interrupts { raised, loading })
     }
 
     /// As [`Interrupts::install`], for work that has something lying about: whatever ends the
@@ -55,7 +59,7 @@ impl Interrupts {
     pub(crate) fn install_tidying(tidy: impl Fn() + Send + 'static) -> Result<Interrupts, Failure> {
         let about = |e: std::io::Error| Failure::about("cannot watch for interrupts", &e);
         let raised = Arc::new(AtomicBool::new(true));
-        let interrupts = Interrupts { raised: raised.clone() };
+        let interrupts = Interrupts { raised: raised.clone(), loading: Arc::default() };
         let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
         let mut signals = signals.map_err(about)?;
         // A handler may not touch files; a thread may.
@@ -84,6 +88,7 @@ impl Interrupts {
     pub(crate) fn begin(&self) -> &AtomicBool {
         flag().store(false, Ordering::SeqCst);
         self.raised.store(false, Ordering::SeqCst);
+        self.loading.store(false, Ordering::SeqCst);
         &self.raised
     }
 

@@ -159,6 +159,17 @@ fn it_answers_and_ends_when_asked() {
     }
 }
 
+/// The line of the spine is said while the model is loaded.
+#[test]
+fn asked_to_end_while_it_loads_it_ends_well() {
+    let mut child = spawn(command().args(["serve", "--model", "demo", "--port", "0"]));
+    let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+    let mut line = String::new();
+    stderr.read_line(&mut line).expect("read");
+    assert_eq!(line, RELEASED_SPINE);
+    terminate(child);
+}
+
 pub(crate) fn terminate(mut child: Child) {
     let mut kill = std::process::Command::new("kill");
     assert!(kill.arg(child.id().to_string()).status().expect("kill runs").success());

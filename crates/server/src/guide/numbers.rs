@@ -39,13 +39,24 @@ pub(super) fn widen(members: &mut Map<String, Value>) {
 
 /// Refuses, in words, numbers that cannot be reckoned with, in a schema whose bounds were widened.
 pub(super) fn check(schema: &Value) -> Result<(), String> {
-    let mut named = Vec::new();
+    let (mut named, mut bounds) = (Vec::new(), Vec::new());
     schemas::each(schema, &mut |members| {
         let listed = members.get("enum").into_iter().chain(members.get("const"));
         listed.for_each(|value| numbers(value, &mut named));
+        bounds.extend(bounds_of(members));
     });
     if let Some(number) = named.into_iter().find(|number| !is_exact(number)) {
         return Err(format!("numbers do not keep {} exactly: name it as a string", short(number)));
+    }
+    if let Some((name, number)) = bounds.iter().find(|(_, number)| !is_bound(number)) {
+        return Err(format!(
+            "{name} does not keep {} exactly: give a rounder bound",
+            short(number)
+        ));
+    }
+    let mut lower = bounds.iter().filter(|(name, _)| LOWER.contains(name));
+    if let Some((name, number)) = lower.find(|(_, number)| double(number) >= EDGE) {
+        return Err(format!("{name} {} is further above zero than {MOST}", short(number)));
     }
     // Wherever it stands: references lead anywhere.
     let mut all = Vec::new();
@@ -54,6 +65,16 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
         Some(number) => Err(format!("{} is further below zero than {}", short(number), -MOST)),
         None => Ok(()),
     }
+}
+
+fn bounds_of(members: &Map<String, Value>) -> impl Iterator<Item = (&'static str, &Number)> {
+    let names = LOWER.into_iter().chain(UPPER);
+    names.filter_map(|name| Some((name, members.get(name)?.as_number()?)))
+}
+
+/// Whether a bound stays the one that it is. What no `i64` has was widened, or is what becomes of it in a double.
+fn is_bound(number: &Number) -> bool {
+    number.as_str().parse::<i64>().is_err() || is_exact(number)
 }
 
 /// Whether a number that is named is the one that the compiler allows.
@@ -121,10 +142,22 @@ mod tests {
 
     #[test]
     fn what_would_become_another_number_is_refused() {
-        for good in ["9007199254740993", "9223372036854775807", "-9007199254740992", "1e18", "-0.5"]
-        {
-            let bound = parsed(&format!(r#"{{ "type": "integer", "minimum": {good} }}"#));
-            assert_eq!(check(&bound), Ok(()), "{bound}");
+        for (is_kept, bound) in [
+            (
+                true,
+                r#"{ "type": "integer", "minimum": -9007199254740992, "maximum": 9223372036854775807 }"#,
+            ),
+            (true, r#"{ "type": "integer", "minimum": 1e18 }"#),
+            (true, r#"{ "minimum": -0.5, "maximum": 9223372036854775808 }"#),
+            (true, r#"{ "const": "a", "title": 9007199254740993 }"#),
+            (false, r#"{ "type": "integer", "minimum": 9007199254740993 }"#),
+            (false, r#"{ "properties": { "a": { "exclusiveMaximum": 1000000000000000001 } } }"#),
+            (false, r#"{ "type": "integer", "maximum": -9223372036854775000 }"#),
+            (false, r#"{ "minimum": 9223372036854775807 }"#),
+            (false, r#"{ "exclusiveMinimum": 9223372036854775808 }"#),
+        ] {
+            let checked = check(&widened(bound));
+            assert_eq!(checked.is_ok(), is_kept, "{bound}: {checked:?}");
         }
         for (is_kept, number) in [
             (true, "9007199254740992"),
