@@ -45,7 +45,7 @@ pub(crate) struct VerifyArgs {
 }
 
 /// A checkpoint to look at.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Verify {
     /// Which one.
     pub(crate) model: Looked,

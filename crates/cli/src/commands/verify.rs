@@ -39,8 +39,33 @@ pub(crate) fn verify(asked: &Verify) -> Result<(), Failure> {
         Model::Demo => return Err(Failure::new("the demo is part of this program; give a folder")),
     };
     let (began, stop) = (Instant::now(), interrupts.begin());
-    let mut found = look(&dir, asked, stop)?;
-    let mut received = if asked.repairs { mend(&dir, asked, &found.damage, stop)? } else { 0 };
+    let (mut found, mut received) = look_and_mend(&dir, asked, stop)?;
+    let is_sure = asked.is_deep || !fetch::is_installed(&dir);
+    let odd = (asked.repairs || found.damage.is_empty()).then(|| check(&dir).err()).flatten();
+    if let Some(why) = odd {
+        if is_sure || !asked.repairs {
+            return Err(if is_sure { why } else { with_remedy(&dir, why) });
+        }
+        terminal::say(
+            "a file has its size and makes no sense: every byte is held against its digest",
+        );
+        let (more, came) = look_and_mend(&dir, &Verify { is_deep: true, ..asked.clone() }, stop)?;
+        received += came;
+        found = Verified { damage: [found.damage, more.damage].concat(), ..more };
+        check(&dir)?;
+    }
+    interrupts.end();
+    report(asked, &dir, &found, received, began)
+}
+
+/// Looks at the model and at the drafter beside it, and mends both if that was asked; with the bytes that came.
+fn look_and_mend(
+    dir: &Path,
+    asked: &Verify,
+    stop: &AtomicBool,
+) -> Result<(Verified, u64), Failure> {
+    let mut found = look(dir, asked, stop)?;
+    let mut received = if asked.repairs { mend(dir, asked, &found.damage, stop)? } else { 0 };
     let beside = dir.join(drafter::FOLDER);
     if fetch::is_installed(&beside) {
         let more = look(&beside, asked, stop)?;
@@ -50,11 +75,17 @@ pub(crate) fn verify(asked: &Verify) -> Result<(), Failure> {
         let named = |d: Damage| Damage { file: format!("{}/{}", drafter::FOLDER, d.file), ..d };
         found.damage.extend(more.damage.into_iter().map(named));
     }
-    interrupts.end();
-    if asked.repairs || found.damage.is_empty() {
-        check(&dir)?;
+    Ok((found, received))
+}
+
+fn with_remedy(dir: &Path, why: Failure) -> Failure {
+    match why {
+        Failure::Fault(why) => {
+            let fix = format!("'deltafin verify --repair {}' mends it", dir.display());
+            Failure::Fault(format!("{why}; {fix}"))
+        }
+        other => other,
     }
-    report(asked, &dir, &found, received, began)
 }
 
 /// What is in order by its digests has to make sense as well.

@@ -76,6 +76,31 @@ fn a_bit_of_an_expert_that_came_when_it_was_needed_is_named_and_mended() {
 }
 
 #[test]
+fn a_header_that_makes_no_sense_is_mended_by_what_is_advised() {
+    let (place, wanted) = (Place::new(Missteps::none()), wanted());
+    let dir = place.at("here");
+    place.setup(&["--model", text(&dir)]).ok();
+    let break_header = || {
+        let mut bytes = fs::read(dir.join(EXPERTS)).expect("read");
+        bytes[12] = 7;
+        fs::write(dir.join(EXPERTS), bytes).expect("written");
+    };
+    break_header();
+    assert!(place.run(&args(&dir)).refusal().contains(EXPERTS));
+    let line = place.run(&["verify", text(&dir)]).refusal();
+    assert!(line.contains(EXPERTS) && line.contains("deltafin verify --repair"), "{line}");
+    let report = place.run(&["verify", "--repair", "--json", text(&dir)]).json();
+    assert_eq!(report["damage"][0]["file"], EXPERTS, "{report}");
+    assert_eq!(place.run(&args(&dir)).ok(), wanted);
+    // Beside damage that is seen at once.
+    break_header();
+    fs::remove_file(dir.join(GLOBALS)).expect("removed");
+    place.run(&["verify", "--repair", text(&dir)]).ok();
+    assert_eq!(place.run(&args(&dir)).ok(), wanted);
+    assert_whole(&dir);
+}
+
+#[test]
 fn no_pack_is_made_of_what_is_not_what_setup_brought() {
     let place = Place::new(Missteps::none());
     let dir = place.at("here");
