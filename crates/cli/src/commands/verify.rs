@@ -42,17 +42,20 @@ pub(crate) fn verify(asked: &Verify) -> Result<(), Failure> {
     let (mut found, mut received) = look_and_mend(&dir, asked, stop)?;
     let is_sure = asked.is_deep || !fetch::is_installed(&dir);
     let odd = (asked.repairs || found.damage.is_empty()).then(|| check(&dir).err()).flatten();
-    if let Some(why) = odd {
-        if is_sure || !asked.repairs {
-            return Err(if is_sure { why } else { with_remedy(&dir, why) });
+    match odd {
+        None => {}
+        Some(why) if is_sure => return Err(why),
+        Some(why) if !asked.repairs => return Err(with_remedy(&dir, why)),
+        Some(_) => {
+            terminal::say(
+                "a file has its size and makes no sense: every byte is held against its digest",
+            );
+            let deep = Verify { is_deep: true, ..asked.clone() };
+            let (more, came) = look_and_mend(&dir, &deep, stop)?;
+            received += came;
+            found = Verified { damage: [found.damage, more.damage].concat(), ..more };
+            check(&dir)?;
         }
-        terminal::say(
-            "a file has its size and makes no sense: every byte is held against its digest",
-        );
-        let (more, came) = look_and_mend(&dir, &Verify { is_deep: true, ..asked.clone() }, stop)?;
-        received += came;
-        found = Verified { damage: [found.damage, more.damage].concat(), ..more };
-        check(&dir)?;
     }
     interrupts.end();
     report(asked, &dir, &found, received, began)
